@@ -1,0 +1,143 @@
+"""The contract of every estimator: parameters in the constructor, ``fit``, and fitted attributes."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from treet.data import as_recording, check_channels
+from treet.errors import TreetError, UnreliableEstimateWarning
+from treet.lags import Lags
+from treet.results import TransferEntropyResult, Unit, check_unit
+from treet.statistics.intervals import normal_interval, standard_error
+from treet.windows import Windows
+
+if TYPE_CHECKING:
+    from treet.training import History
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a method found, in nats: the part of a result that differs between methods.
+
+    ``local`` (windows,) are the local values in the order of ``Windows.positions``; where it is given, the
+    standard error and the interval follow from it unless the method sets ``std_error`` itself.
+    """
+
+    te: float
+    local: NDArray[np.float64] | None = None
+    std_error: float | None = None
+    d_y: float | None = None
+    d_xy: float | None = None
+    p_value: float | None = None
+    converged: bool = True
+    notes: tuple[str, ...] = ()
+    history: tuple[History, ...] = ()
+
+
+class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base class: turns ``fit(source, target, condition)`` into windows and an ``Estimate`` into a result.
+
+    Every estimator has these parameters: ``memory`` (the paper's l) or ``target_history``, ``source_history``,
+    ``delay``; ``condition_history``; ``unit``, ``confidence`` and ``random_state``.
+    A subclass stores its parameters in ``__init__`` and implements ``_estimate``.
+    """
+
+    name: ClassVar[str]
+
+    memory: int | None
+    target_history: int | None
+    source_history: int | None
+    delay: int | None
+    condition_history: int | None
+    unit: Unit
+    confidence: float
+    random_state: int | None
+
+    @abstractmethod
+    def _estimate(self, windows: Windows) -> Estimate:
+        """The estimate from validated windows, in nats."""
+
+    def _check_parameters(self) -> None:
+        """Raise ``TreetError`` for settings of this estimator that make no sense, before any work."""
+
+    def fit(self, source: Any, target: Any, condition: Any = None) -> TransferEntropyEstimator:
+        """Estimate the transfer entropy ``source -> target``, given ``condition`` where there is one."""
+        started = time.perf_counter()
+        lags = self._check_common()
+        self._check_parameters()
+        windows = self._windows(source, target, condition, lags)
+        estimate = self._estimate(windows)
+        for note in estimate.notes:
+            warnings.warn(note, UnreliableEstimateWarning, stacklevel=2)
+        self._store(windows, estimate, time.perf_counter() - started)
+        return self
+
+    def _check_common(self) -> Lags:
+        check_unit(self.unit)
+        if not 0 < self.confidence < 1:
+            raise TreetError(f"confidence must lie between 0 and 1, such as 0.95. Got {self.confidence!r} instead.")
+        if self.random_state is not None and not isinstance(self.random_state, int | np.integer):
+            raise TreetError(f"random_state must be a whole number or None. Got {self.random_state!r} instead.")
+        return Lags.resolve(
+            self.memory, self.target_history, self.source_history, self.delay, self.condition_history
+        )
+
+    @staticmethod
+    def _windows(source: Any, target: Any, condition: Any, lags: Lags) -> Windows:
+        sources, targets = as_recording(source, "source"), as_recording(target, "target")
+        conditions = None if condition is None else as_recording(condition, "condition")
+        check_channels(sources, targets, conditions)
+        return Windows.of(sources, targets, conditions, lags)
+
+    def _store(self, windows: Windows, estimate: Estimate, seconds: float) -> None:
+        std_error = estimate.std_error
+        if std_error is None and estimate.local is not None:
+            std_error = standard_error(windows.on_time_axis(estimate.local))
+        nats = TransferEntropyResult(
+            source=windows.names["source"],
+            target=windows.names["target"],
+            condition=windows.names["condition"],
+            te=float(estimate.te),
+            lags=windows.lags,
+            n_windows=len(windows),
+            estimator=self.name,
+            std_error=std_error,
+            interval=None if std_error is None else normal_interval(estimate.te, std_error, self.confidence),
+            confidence=self.confidence,
+            d_y=estimate.d_y,
+            d_xy=estimate.d_xy,
+            p_value=estimate.p_value,
+            converged=estimate.converged,
+            seconds=seconds,
+            seed=None if self.random_state is None else int(self.random_state),
+            warnings=estimate.notes,
+            settings=self._settings(),
+            local=None if estimate.local is None else windows.on_time_axis(estimate.local),
+            history=estimate.history,
+        )
+        self.lags_ = windows.lags
+        self.n_windows_ = nats.n_windows
+        self.result_ = nats.to_unit(self.unit)
+        self.te_, self.std_error_, self.interval_ = self.result_.te, self.result_.std_error, self.result_.interval
+        self.d_y_, self.d_xy_ = self.result_.d_y, self.result_.d_xy
+        self.local_te_, self.history_ = self.result_.local, self.result_.history
+        self.converged_, self.seconds_ = self.result_.converged, self.result_.seconds
+
+    def _settings(self) -> dict[str, Any]:
+        """The parameters that are this method's own, for the record."""
+        common = set(TransferEntropyEstimator.__annotations__)
+        return {key: value for key, value in self.get_params(deep=False).items() if key not in common}
+
+    @classmethod
+    def parameters(cls) -> Sequence[str]:
+        """The names of the constructor's parameters."""
+        return cast("Sequence[str]", cls._get_param_names())

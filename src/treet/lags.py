@@ -1,0 +1,119 @@
+"""Which past of which series the target may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+
+from treet.errors import TreetError
+
+DEFAULT_HISTORY = 5
+
+
+def _check(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise TreetError(f"{name} must be a whole number of at least {least}. Got {value!r} instead.")
+    return int(value)
+
+
+def _range_in_words(first: int, count: int) -> str:
+    last = first + count - 1
+    return f"lag {first}" if count == 1 else f"lags {first}..{last}"
+
+
+@dataclass(frozen=True)
+class Lags:
+    """The past that a present value of the target is compared with.
+
+    With target ``y``, source ``x`` and condition ``z`` the transfer entropy is
+    ``I(y_t ; x_{t-delay} .. x_{t-delay-source_history+1} | y_{t-1} .. y_{t-target_history}, z past)``.
+    The condition is seen over the same delay as the source.
+
+    >>> lags = Lags(target_history=2, source_history=3, delay=1)
+    >>> list(lags.target_lags), list(lags.source_lags), lags.span
+    ([1, 2], [1, 2, 3], 3)
+    >>> print(Lags.from_memory(30))
+    target lags 1..30, source lags 0..30
+    """
+
+    target_history: int = DEFAULT_HISTORY
+    source_history: int = DEFAULT_HISTORY
+    delay: int = 1
+    condition_history: int | None = None
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "target_history", _check("target_history", self.target_history, 1))
+        set_(self, "source_history", _check("source_history", self.source_history, 1))
+        set_(self, "delay", _check("delay", self.delay, 0))
+        if self.condition_history is not None:
+            set_(self, "condition_history", _check("condition_history", self.condition_history, 1))
+
+    @classmethod
+    def from_memory(cls, memory: int) -> Lags:
+        """The paper's TE(l): l past values of the target, l past values of the source and its present one."""
+        memory = _check("memory", memory, 1)
+        return cls(target_history=memory, source_history=memory + 1, delay=0)
+
+    @classmethod
+    def resolve(
+        cls,
+        memory: int | None = None,
+        target_history: int | None = None,
+        source_history: int | None = None,
+        delay: int | None = None,
+        condition_history: int | None = None,
+    ) -> Lags:
+        """Lags from a user's settings: either ``memory`` alone or the histories and the delay."""
+        if memory is None:
+            return cls(
+                DEFAULT_HISTORY if target_history is None else target_history,
+                DEFAULT_HISTORY if source_history is None else source_history,
+                1 if delay is None else delay,
+                condition_history,
+            )
+        others = {"target_history": target_history, "source_history": source_history, "delay": delay}
+        given = [name for name, value in others.items() if value is not None]
+        if given:
+            raise TreetError(
+                f"memory={memory} already sets target_history, source_history and delay. "
+                f"Got {', '.join(given)} as well: give either memory or these."
+            )
+        lags = cls.from_memory(memory)
+        return cls(lags.target_history, lags.source_history, lags.delay, condition_history)
+
+    @property
+    def target_lags(self) -> range:
+        return range(1, self.target_history + 1)
+
+    @property
+    def source_lags(self) -> range:
+        return range(self.delay, self.delay + self.source_history)
+
+    @property
+    def condition_lags(self) -> range:
+        return range(self.delay, self.delay + (self.condition_history or self.source_history))
+
+    def of(self, role: str) -> range:
+        """The lags of ``role``: "target", "source" or "condition"."""
+        return {"target": self.target_lags, "source": self.source_lags, "condition": self.condition_lags}[role]
+
+    @property
+    def span(self) -> int:
+        """The largest lag of all: a window covers ``span + 1`` samples."""
+        return max(self.target_lags[-1], self.source_lags[-1], self.condition_lags[-1])
+
+    @property
+    def memory(self) -> int | None:
+        """The paper's l where these lags are TE(l), else None."""
+        same = self.delay == 0 and self.source_history == self.target_history + 1
+        return self.target_history if same else None
+
+    def __str__(self) -> str:
+        words = (
+            f"target {_range_in_words(1, self.target_history)}, "
+            f"source {_range_in_words(self.delay, self.source_history)}"
+        )
+        if self.condition_history is not None:
+            words += f", condition {_range_in_words(self.delay, self.condition_history)}"
+        return words

@@ -1,0 +1,367 @@
+"""Recordings from files: CSV, TSV, text, Parquet, NumPy and HDF5."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treet.data import Floats, Recording, find_channels, parse_column
+from treet.errors import MissingExtraError, TreetError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GAPS = ("", "na", "nan", "n/a", "null")
+SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
+WHITESPACE = r"\s+"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A channel as it stands in a file: numbers or text, trials of these ``lengths`` one after another."""
+
+    name: str
+    cells: pd.Series[Any]
+    lengths: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a file. A column has to be numeric only when it is used.
+
+    >>> table = read_table("subject.csv")                           # doctest: +SKIP
+    >>> table.names                                                 # doctest: +SKIP
+    ('comment', 'heart', 'breath')
+    >>> source = table.recording(["heart"], "source")               # doctest: +SKIP
+    >>> target = table.recording(["breath"], "target")              # doctest: +SKIP
+    """
+
+    path: Path
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def recording(
+        self,
+        channels: str | int | Sequence[str | int] | None = None,
+        role: str = "recording",
+        trial_column: str | int | None = None,
+    ) -> Recording:
+        """The channels by name or by index (all columns of the file count, from 0); all of them by default.
+
+        A run of equal values in ``trial_column`` (numbers or text) is a trial.
+        """
+        trial_index = None if trial_column is None else self._find(trial_column, "trial column")[0]
+        indices = self._find(channels, role) if channels is not None else range(len(self.columns))
+        used = [self.columns[index] for index in indices if channels is not None or index != trial_index]
+        if not used:
+            raise TreetError(f"{self.path} has no channel besides the trial column.")
+        self._check_lengths([*used, *([] if trial_index is None else [self.columns[trial_index]])])
+        values = np.stack([self._numbers(column) for column in used], axis=1)
+        lengths = used[0].lengths if trial_index is None else self._trial_lengths(self.columns[trial_index])
+        trials = np.split(values, np.cumsum(lengths)[:-1])
+        return Recording(tuple(trials), tuple(column.name for column in used))
+
+    def _find(self, wanted: str | int | Sequence[str | int], role: str) -> list[int]:
+        try:
+            return find_channels(self.names, wanted, role)
+        except TreetError as error:
+            raise TreetError(f"{self.path}: {error}") from error
+
+    def _check_lengths(self, used: Sequence[Column]) -> None:
+        for column in used:
+            if column.lengths != used[0].lengths:
+                raise TreetError(
+                    f"{self.path}: channels used together must be equally long. {used[0].name!r} has "
+                    f"{_lengths_in_words(used[0])}, {column.name!r} has {_lengths_in_words(column)}."
+                )
+
+    def _numbers(self, column: Column) -> Floats:
+        values, bad = parse_column(column.cells)
+        if bad is not None:
+            raise TreetError(
+                f"{self.path}: column {column.name!r} is not numeric. Row {bad + 1} (the first row of data "
+                f"is 1) holds {column.cells.iloc[bad]!r}. Choose another column, or leave the cell empty "
+                "where a value is missing."
+            )
+        return values
+
+    def _trial_lengths(self, column: Column) -> list[int]:
+        if len(column.lengths) > 1:
+            raise TreetError(
+                f"{self.path} already holds {len(column.lengths)} trials. Leave out the trial column."
+            )
+        missing = column.cells.isna().to_numpy(bool)
+        if missing.any():
+            raise TreetError(
+                f"{self.path}: the trial column {column.name!r} is empty in row {int(missing.argmax()) + 1} "
+                "(the first row of data is 1). Every row needs a trial."
+            )
+        codes = column.cells.factorize()[0]
+        starts = np.flatnonzero(np.r_[True, np.diff(codes) != 0])
+        # Factorised codes count up in order of appearance, so one that does not is coming back.
+        again = starts[codes[starts] != np.arange(len(starts))]
+        if len(again):
+            raise TreetError(
+                f"{self.path}: trial {column.cells.iloc[again[0]]!r} begins again in row {again[0] + 1} (the "
+                "first row of data is 1) after another trial. The rows of a trial must stand together: sort "
+                f"them by {column.name!r}, or give each trial its own value."
+            )
+        return [int(length) for length in np.diff(np.r_[starts, len(codes)])]
+
+
+def _lengths_in_words(column: Column) -> str:
+    if len(column.lengths) == 1:
+        return f"{column.lengths[0]} samples"
+    return f"{len(column.lengths)} trials of {column.lengths[0]} samples"
+
+
+def read_recording(
+    path: str | Path,
+    channels: str | int | Sequence[str | int] | None = None,
+    trial_column: str | int | None = None,
+) -> Recording:
+    """A recording from one file; by default of all its columns, which must then all be numeric.
+
+    See ``read_table`` for the formats, and for choosing several recordings from one file.
+
+    >>> recording = read_recording("subject.csv", ["heart", "breath"], trial_column="night")  # doctest: +SKIP
+    """
+    return read_table(path).recording(channels, trial_column=trial_column)
+
+
+def read_table(path: str | Path) -> Table:
+    """The columns of a file, by its ending.
+
+    - ``.csv .tsv .txt``: the first row is the header unless it is all numbers; then the names are 0, 1, ...
+      Empty cells, NA and NaN are gaps, and so is an empty line between others. A .txt file may be separated
+      by tabs, commas, semicolons or spaces. Lines that begin with # before the data are comments; the last
+      one is the header where it has a name for every column.
+    - ``.parquet``: every column.
+    - ``.npy``: (time,), (time, channels) or (trials, time, channels), names 0, 1, ...
+    - ``.npz``, ``.h5``, ``.hdf5``: every array (time,) is a channel called by its key; ``key[0]``,
+      ``key[1]``, ... are the channels of an array with more dimensions. Arrays of Python objects are left
+      out: they are never unpickled.
+    """
+    path = Path(path)
+    reader = _reader(path)
+    _check_file(path)
+    try:
+        columns = tuple(reader(path))
+    except TreetError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise TreetError(
+            f"Cannot read {path}: {first_line} Check that the file is what its ending {path.suffix} says."
+        ) from error
+    if not _has_numbers(columns):
+        raise TreetError(f"{path} has no numeric data in it.")
+    return Table(path, columns)
+
+
+def _reader(path: Path) -> Callable[[Path], Sequence[Column]]:
+    try:
+        return READERS[path.suffix.lower()]
+    except KeyError:
+        got = f"the ending {path.suffix!r}" if path.suffix else "no ending"
+        raise TreetError(
+            f"{path}: a data file must end in {', '.join(READERS)}. Got {got} instead."
+        ) from None
+
+
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        raise TreetError(f"There is no file {path}. Check the path.")
+    if not path.is_file():
+        raise TreetError(f"{path} is not a file. Give the path of a data file.")
+    if path.stat().st_size == 0:
+        raise TreetError(f"{path} is an empty file.")
+
+
+def _has_numbers(columns: Sequence[Column]) -> bool:
+    # A column that is numeric by type counts even when all of it is missing: its user is told by its name.
+    filled = [column.cells for column in columns if len(column.cells)]
+    return any(cells.dtype.kind in "biuf" for cells in filled) or any(
+        np.isfinite(parse_column(cells)[0]).any() for cells in filled
+    )
+
+
+def _frame_columns(frame: pd.DataFrame, names: Sequence[Any]) -> list[Column]:
+    return [Column(str(name), frame.iloc[:, i], (len(frame),)) for i, name in enumerate(names)]
+
+
+def _read_text(path: Path) -> list[Column]:
+    import pandas as pd
+
+    comments, body = _split_comments(_decoded(path))
+    first = body.partition("\n")[0]
+    separator = _separator(first, path.suffix.lower())
+    cells = _cells(first, separator)
+    has_header = not all(map(_is_number_or_gap, cells))
+    frame = pd.read_csv(
+        io.StringIO(body),
+        sep=separator,
+        header=None,
+        names=range(len(cells)),
+        skiprows=int(has_header),
+        skip_blank_lines=False,
+        skipinitialspace=True,
+        low_memory=False,
+    )
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes surplus columns for an index
+        raise ValueError(f"The first row has {len(cells)} columns, a later one has more.")
+    if frame.empty:
+        raise TreetError(f"{path} has a header but no rows of data.")
+    return _frame_columns(
+        frame, _header(cells if has_header else _comment_names(comments, separator), len(cells))
+    )
+
+
+def _decoded(path: Path) -> str:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise TreetError(
+            f"{path} is not text in UTF-8, as its ending {path.suffix} says. Save it as UTF-8 text."
+        )
+    text = text.replace("\r\n", "\n").strip("\n")
+    if not text.strip():
+        raise TreetError(f"{path} is an empty file.")
+    return text
+
+
+def _split_comments(text: str) -> tuple[list[str], str]:
+    """The lines before the data that begin with #, without it, and the rest."""
+    comments = []
+    while text.startswith("#"):
+        line, _, text = text.partition("\n")
+        comments.append(line.lstrip("#"))
+    return comments, text
+
+
+def _comment_names(comments: Sequence[str], separator: str) -> list[str]:
+    return _cells(comments[-1], separator) if comments else []
+
+
+def _separator(line: str, ending: str) -> str:
+    found = [separator for separator in SEPARATORS[ending] if separator in line]
+    return found[0] if found else WHITESPACE if ending == ".txt" else SEPARATORS[ending][0]
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    cells = line.split() if separator == WHITESPACE else next(csv.reader([line], delimiter=separator), [""])
+    return [cell.strip() for cell in cells]
+
+
+def _is_number_or_gap(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell.lower() in GAPS
+    return "_" not in cell  # 1_0 is a number to Python, but a name to everyone else
+
+
+def _header(names: Sequence[str], count: int) -> list[str]:
+    """A name for each of ``count`` columns; its index where there is none."""
+    given = names if len(names) == count else [""] * count
+    return [name or str(index) for index, name in enumerate(given)]
+
+
+def _read_parquet(path: Path) -> list[Column]:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("reading Parquet files", "parquet") from error
+
+    frame = pyarrow.parquet.ParquetFile(path).read().to_pandas(ignore_metadata=True)
+    return _frame_columns(frame, list(frame.columns))
+
+
+def _array_columns(array: NDArray[Any], name: str | None) -> list[Column]:
+    """The channels of an array (time,), (time, channels) or (trials, time, channels), else none."""
+    import pandas as pd
+
+    if not 1 <= array.ndim <= 3:
+        return []
+    trials = array.reshape(1, -1, 1) if array.ndim == 1 else array[None] if array.ndim == 2 else array
+    count, length, channels = trials.shape
+    series = [pd.Series(trials[:, :, index].reshape(-1)) for index in range(channels)]
+    if name is None:
+        names = [str(index) for index in range(channels)]
+    else:
+        names = [name] if channels == 1 else [f"{name}[{index}]" for index in range(channels)]
+    return [Column(label, cells, (length,) * count) for label, cells in zip(names, series, strict=True)]
+
+
+def _check_magic(path: Path, *starts: bytes) -> None:
+    with path.open("rb") as file:
+        if not file.read(8).startswith(starts):
+            raise ValueError("The file does not begin as such a file does.")
+
+
+def _read_npy(path: Path) -> list[Column]:
+    _check_magic(path, b"\x93NUMPY")
+    columns = _array_columns(np.load(path, allow_pickle=False), None)
+    if not columns:
+        raise ValueError("The array must be (time,), (time, channels) or (trials, time, channels).")
+    return columns
+
+
+def _read_npz(path: Path) -> list[Column]:
+    _check_magic(path, b"PK\x03\x04", b"PK\x05\x06")
+    arrays = {}
+    with np.load(path, allow_pickle=False) as archive:
+        for key in archive.files:
+            # Python objects would have to be unpickled, which can run code: they are left out.
+            with contextlib.suppress(ValueError):
+                arrays[key] = archive[key]
+    return _keyed_columns(arrays)
+
+
+def _read_hdf5(path: Path) -> list[Column]:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingExtraError("reading HDF5 files", "hdf5") from error
+
+    arrays = {}
+
+    def collect(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and 1 <= item.ndim <= 3:
+            arrays[name] = item[()]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(collect)
+    return _keyed_columns(arrays)
+
+
+def _keyed_columns(arrays: Mapping[str, Any]) -> list[Column]:
+    kept = {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
+    return [column for key, array in kept.items() for column in _array_columns(array, key)]
+
+
+READERS: dict[str, Callable[[Path], list[Column]]] = {
+    ".csv": _read_text,
+    ".tsv": _read_text,
+    ".txt": _read_text,
+    ".parquet": _read_parquet,
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".h5": _read_hdf5,
+    ".hdf5": _read_hdf5,
+}
