@@ -71,6 +71,6 @@ def test_a_full_disk_is_one_clear_line_and_leaves_nothing(tmp_path):
 
 def test_a_folder_in_the_way_is_one_clear_line(tmp_path):
     (tmp_path / "out").mkdir()
-    with pytest.raises(TreetError, match="Cannot write .*out: Is a directory"):
+    with pytest.raises(TreetError, match=r"Cannot write .*out: Is a directory"):
         write_text(tmp_path / "out", "text")
     assert [file.name for file in tmp_path.iterdir()] == ["out"]

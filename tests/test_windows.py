@@ -93,7 +93,9 @@ def test_the_time_axis_puts_each_window_back_where_it_came_from(problem):
 
 def ramp(*lengths, start=0.0):
     """Trials whose value says the trial and the time step."""
-    return as_recording([start + 1000.0 * i + np.arange(length) for i, length in enumerate(lengths)], "target")
+    return as_recording(
+        [start + 1000.0 * i + np.arange(length) for i, length in enumerate(lengths)], "target"
+    )
 
 
 def test_no_window_reaches_into_the_trial_before():
@@ -162,9 +164,13 @@ def test_the_arrays_cannot_be_written_to_and_the_callers_can():
     source[0] = target[0] = 7.0
 
 
-@pytest.mark.parametrize(("lags", "needed"), [(Lags(3, 5, 1), 7), (Lags.from_memory(6), 8), (Lags(2, 2, 9), 12)])
+@pytest.mark.parametrize(
+    ("lags", "needed"), [(Lags(3, 5, 1), 7), (Lags.from_memory(6), 8), (Lags(2, 2, 9), 12)]
+)
 def test_too_short_says_how_many_samples_are_needed_and_that_many_are_enough(lags, needed):
-    with pytest.raises(TreetError, match=rf"too short .*at least {needed} samples in a row. Got {needed - 1}\."):
+    with pytest.raises(
+        TreetError, match=rf"too short .*at least {needed} samples in a row. Got {needed - 1}\."
+    ):
         Windows.of(ramp(needed - 1, start=0.5), ramp(needed - 1), None, lags)
     assert len(Windows.of(ramp(needed, start=0.5), ramp(needed), None, lags)) == 2
 
@@ -177,7 +183,9 @@ def test_lags_beyond_the_end_of_the_recording_are_too_long(delay):
 
 def test_gaps_everywhere_are_not_called_too_short():
     target = np.where(np.arange(100) % 4 == 0, np.nan, np.arange(100.0))
-    with pytest.raises(TreetError, match="No stretch without a gap .* at least 7 samples in a row without NaN"):
+    with pytest.raises(
+        TreetError, match=r"No stretch without a gap .* at least 7 samples in a row without NaN"
+    ):
         Windows.of(ramp(100), as_recording(target, "target"), None, Lags(5, 5))
 
 
@@ -186,7 +194,9 @@ def test_unequal_lengths_name_the_lengths_and_the_trial():
         Windows.of(ramp(9), ramp(10), None, Lags(1, 1))
     with pytest.raises(TreetError, match="Got 10 and 9 samples in trial 1"):
         Windows.of(ramp(8, 9), ramp(8, 10), None, Lags(1, 1))
-    with pytest.raises(TreetError, match=r"target and condition must have the same number of trials\. Got 2 and 1"):
+    with pytest.raises(
+        TreetError, match=r"target and condition must have the same number of trials\. Got 2 and 1"
+    ):
         Windows.of(ramp(8, 9), ramp(8, 9), ramp(17), Lags(1, 1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 SHAPES = "(time,), (time, channels) or (trials, time, channels)"
 TRIAL_DIMS = ("trial", "trials", "epoch", "epochs")
 LISTED_NAMES = 20
+SAMPLES_TO_DIFFER = 1000
 SCALARS = (Number, np.generic, str, type(None))
 
 
@@ -101,9 +103,10 @@ def as_recording(data: Any, role: str) -> Recording:
     if _is_a(data, "xarray", "DataArray"):
         return _from_data_array(data, role)
     if _is_a(data, "mne", "io.BaseRaw"):
-        return _from_mne(data.get_data(picks=data.ch_names, reject_by_annotation="NaN")[None], data, role)
+        values = data.get_data(picks=data.ch_names, reject_by_annotation="NaN", verbose="warning")
+        return _from_mne(values[None], data, role)
     if _is_a(data, "mne", "BaseEpochs"):
-        return _from_mne(data.get_data(picks=data.ch_names), data, role)
+        return _from_mne(data.get_data(picks=data.ch_names, copy=False, verbose="warning"), data, role)
     if isinstance(data, list | tuple) and not all(isinstance(item, SCALARS) for item in data[:1]):
         return _from_trials(data, role)
     return _from_array(_array(data, role), role)
@@ -175,11 +178,14 @@ def _from_trials(items: Sequence[Any], role: str) -> Recording:
 
 def _one_trial(item: Any, number: int, role: str) -> Recording:
     # A nested list is an array here: only the outermost list separates trials.
-    what = f"trial {number} of {role}"
-    part = as_recording(_array(item, what) if isinstance(item, list | tuple) else item, role)
+    try:
+        part = as_recording(_array(item, role) if isinstance(item, list | tuple) else item, role)
+    except TreetError as error:
+        raise TreetError(f"Trial {number}: {error}") from error
     if len(part.trials) != 1:
         raise TreetError(
-            f"{what} must be (time,) or (time, channels). Got {len(part.trials)} trials in it instead."
+            f"Trial {number} of {role} must be (time,) or (time, channels). "
+            f"Got {len(part.trials)} trials in it instead."
         )
     return part
 
@@ -188,7 +194,7 @@ def _from_frame(frame: pd.DataFrame, role: str) -> Recording:
     columns = [_frame_column(name, column, role) for name, column in frame.items()]
     unnamed = [*frame.columns] == [*range(len(columns))]
     names = _default_names(role, len(columns)) if unnamed else list(frame.columns)
-    return _recording([np.stack(columns, axis=1)] if columns else [], names, role)
+    return _recording([np.stack(columns, axis=1) if columns else np.empty(frame.shape)], names, role)
 
 
 def _frame_column(name: Any, column: pd.Series[Any], role: str) -> Floats:
@@ -196,7 +202,7 @@ def _frame_column(name: Any, column: pd.Series[Any], role: str) -> Floats:
     if bad is not None:
         raise TreetError(
             f"Column {str(name)!r} of {role} is not numeric: row {bad} (counted from 0) holds "
-            f"{column.iloc[bad]!r}. Leave the column out or put numbers in it, with NaN for gaps."
+            f"{quoted(column.iloc[bad])}. Leave the column out or put numbers in it, with NaN for gaps."
         )
     if column.dtype.kind not in "biuf":
         raise TreetError(
@@ -204,6 +210,11 @@ def _frame_column(name: Any, column: pd.Series[Any], role: str) -> Floats:
             "Convert it first, for example with pandas.to_numeric."
         )
     return values
+
+
+def quoted(cell: object) -> str:
+    """A cell for a message: one short line, whatever it holds."""
+    return reprlib.repr(str(cell))
 
 
 def parse_column(column: pd.Series[Any]) -> tuple[Floats, int | None]:
@@ -251,7 +262,7 @@ def _from_mne(values: NDArray[Any], data: Any, role: str) -> Recording:
 
 
 def _listed(names: Iterable[str]) -> str:
-    names = list(names)
+    names = [name if name.isprintable() else repr(name) for name in names]
     more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""
     return ", ".join(names[:LISTED_NAMES]) + more
 
@@ -273,7 +284,7 @@ def find_channels(names: Sequence[str], wanted: str | int | Sequence[str | int],
     >>> find_channels(["time", "heart", "0"], ["heart", "0", 0], "source")
     [1, 2, 0]
     """
-    items = [wanted] if isinstance(wanted, str | int) else list(wanted)
+    items = [wanted] if isinstance(wanted, str) or not isinstance(wanted, Iterable) else list(wanted)
     if not items:
         raise TreetError(f"No channel is given for {role}. There are: {_listed(names)}.")
     found = [_find_channel(names, item, role) for item in items]
@@ -331,7 +342,7 @@ def check_same_shape(parts: Mapping[str, Recording]) -> None:
 def check_channels(source: Recording, target: Recording, condition: Recording | None) -> None:
     """Raise where a channel has no information or nonsense in it, or is used in two roles at once."""
     parts = {"source": source, "target": target} | ({} if condition is None else {"condition": condition})
-    lines = {role: np.concatenate(part.trials) for role, part in parts.items()}
+    lines = {role: _line(part) for role, part in parts.items()}
     for role, part in parts.items():
         for index, name in enumerate(part.names):
             _check_channel(lines[role][:, index], name, role, part)
@@ -341,19 +352,24 @@ def check_channels(source: Recording, target: Recording, condition: Recording | 
             _check_distinct(role, parts[role].names, lines[role], other, parts[other].names, lines[other])
 
 
+def _line(part: Recording) -> Floats:
+    """All trials one after another; not copied where there is only one."""
+    return part.trials[0] if len(part.trials) == 1 else np.concatenate(part.trials)
+
+
 def _check_channel(values: Floats, name: str, role: str, part: Recording) -> None:
-    infinite = np.isinf(values)
-    if infinite.any():
-        where = _in_words(int(infinite.argmax()), part)
+    # These skip NaN, without a copy of the values.
+    lowest, highest = np.fmin.reduce(values), np.fmax.reduce(values)
+    if np.isinf(lowest) or np.isinf(highest):
+        where = _in_words(int(np.isinf(values).argmax()), part)
         raise TreetError(
             f"Channel {name!r} ({role}) has an infinite value at {where}. Mark missing values with NaN."
         )
-    there = values[~np.isnan(values)]
-    if not len(there):
+    if np.isnan(lowest):
         raise TreetError(f"Channel {name!r} ({role}) is all NaN: it has no values.")
-    if there.min() == there.max():
+    if lowest == highest:
         raise TreetError(
-            f"Channel {name!r} ({role}) is constant, always {there[0]:g}. It carries no information: "
+            f"Channel {name!r} ({role}) is constant, always {lowest:g}. It carries no information: "
             "leave it out."
         )
 
@@ -377,7 +393,7 @@ def _check_distinct(
 ) -> None:
     for i, name in enumerate(names):
         for j, other_name in enumerate(other_names):
-            if np.array_equal(values[:, i], other[:, j], equal_nan=True):
+            if _same_values(values[:, i], other[:, j]):
                 raise TreetError(
                     f"{role} {name!r} and {other_role} {other_name!r} are the same channel: their values are "
                     "identical. Choose different channels."
@@ -387,3 +403,9 @@ def _check_distinct(
                     f"{role} and {other_role} both have a channel named {name!r}. Results state their "
                     "direction by name: choose different channels, or rename one."
                 )
+
+
+def _same_values(one: Floats, other: Floats) -> bool:
+    # Different channels nearly always differ at once, and there may be many pairs to compare.
+    parts = (slice(SAMPLES_TO_DIFFER), slice(SAMPLES_TO_DIFFER, None))
+    return all(np.array_equal(one[part], other[part], equal_nan=True) for part in parts)

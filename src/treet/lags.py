@@ -96,7 +96,9 @@ class Lags:
 
     def of(self, role: str) -> range:
         """The lags of ``role``: "target", "source" or "condition"."""
-        return {"target": self.target_lags, "source": self.source_lags, "condition": self.condition_lags}[role]
+        return {"target": self.target_lags, "source": self.source_lags, "condition": self.condition_lags}[
+            role
+        ]
 
     @property
     def span(self) -> int:

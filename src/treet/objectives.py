@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -96,7 +97,9 @@ class StreamingLogMeanExp:
 
     def update(self, scores: Tensor | ArrayLike) -> StreamingLogMeanExp:
         """Take in a tensor or array of any shape; returns itself."""
-        flat = torch.as_tensor(scores).detach().cpu().to(torch.float64).flatten()
+        if not isinstance(scores, Tensor):
+            scores = torch.from_numpy(np.array(scores, dtype=np.float64))
+        flat = scores.detach().cpu().to(torch.float64).flatten()
         if len(flat):
             largest = flat.max().item()
             sum_ = torch.exp(flat - largest).sum().item() if math.isfinite(largest) else 0.0

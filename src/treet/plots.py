@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from treet.errors import TreetError
 from treet.files import replacing
-from treet.results import TransferEntropyResult
+from treet.results import TransferEntropyResult, percent
 
 if TYPE_CHECKING:
     from treet.data import Recording
@@ -38,13 +39,17 @@ WIDTH = 7.2  # inches
 MOST_POINTS = 160  # more than this, and single time steps hide the course: means over several are drawn
 MOST_TRIALS = 24  # more than this, and the lines between trials hide the rest
 FIRST_STEPS = 300  # of a series: enough to see its shape
+ROW_LETTERS, TITLE_LETTERS = 26, 50  # in a line of a row's name and of a title
+MOST_LETTERS = 24  # of the names of a role: longer lists are shortened
+NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # the same picture, the same file
 LOOKS = ((ESTIMATE, "o"), (OTHER, "s"), (INK, "^"), (VIOLET, "D"))
 
 
 def plot_result(result: TransferEntropyResult, ax: Axes | None = None) -> Axes:
     """Local transfer entropy over time, with the value and its interval as a band.
 
-    Long recordings are drawn as means over equal stretches of time, with the middle 80 % of the local values
+    Long recordings are drawn as means over equal stretches of time, with the middle 80% of the local values
     shaded. Trials stand one after another. A result without local values is drawn as its value alone.
     """
     if result.local is None:
@@ -57,7 +62,7 @@ def plot_result(result: TransferEntropyResult, ax: Axes | None = None) -> Axes:
     _draw_value(ax, result)
     ax.set_xlabel("time step" + (" (trials one after another)" if len(result.local) > 1 else ""))
     ax.set_ylabel(f"local transfer entropy ({result.unit})")
-    ax.set_title(_plain(result.direction), loc="left", color=INK, fontsize=11, fontweight="bold")
+    _title(ax, _direction(result))
     ax.margins(x=0.01)
     _one_legend(ax)
     return ax
@@ -71,11 +76,11 @@ def plot_both(results: Sequence[TransferEntropyResult], ax: Axes | None = None) 
     for row, result in enumerate(results):
         _draw_row(ax, row, result)
     ax.axvline(0, color=MUTED, linewidth=1)
-    ax.set_yticks(range(len(results)), labels=[_plain(result.direction) for result in results])
+    ax.set_yticks(range(len(results)), labels=[_lines(_direction(result), ROW_LETTERS) for result in results])
     ax.set_ylim(len(results) - 0.4, -0.6)
     ax.margins(x=0.12)
     ax.grid(visible=False, axis="y")
-    levels = sorted({f"{result.confidence:.0%}" for result in results if result.interval is not None})
+    levels = sorted({percent(result.confidence) for result in results if result.interval is not None})
     interval = f", with {' and '.join(levels)} interval" if levels else ""
     ax.set_xlabel(f"transfer entropy ({results[0].unit}){interval}")
     return ax
@@ -93,9 +98,7 @@ def plot_history(result: TransferEntropyResult, ax: Axes | None = None) -> Axes:
         _draw_history(ax, history, networks.index(_network(history)))
     ax.set_xlabel("training step")
     ax.set_ylabel("loss (nats)")
-    ax.set_title(
-        _plain(f"Training for {result.direction}"), loc="left", color=INK, fontsize=11, fontweight="bold"
-    )
+    _title(ax, f"Training for {_direction(result)}")
     _one_legend(ax)
     return ax
 
@@ -104,10 +107,11 @@ def plot_series(recording: Recording, ax: Axes | None = None) -> Axes:
     """The first time steps of the first trial, one row a channel, each drawn over its own range."""
     shown = recording.trials[0][:FIRST_STEPS]
     ax = _axes(ax, height=1.2 + 0.6 * len(recording.names))
-    for row, values in enumerate(np.asarray(shown, dtype=float).T):
-        low, high = (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else (0.0, 1.0)
+    for row, values in enumerate(np.where(np.isfinite(shown), shown, np.nan).T):
+        low, high = (0.0, 1.0) if np.isnan(values).all() else (np.nanmin(values), np.nanmax(values))
         ax.plot(row + 0.4 - 0.8 * (values - low) / (high - low or 1.0), color=LOOKS[row % 2][0], linewidth=1)
-    ax.set_yticks(range(len(recording.names)), labels=[_plain(name) for name in recording.names])
+    names = [_lines(_listed([name]), ROW_LETTERS) for name in recording.names]
+    ax.set_yticks(range(len(names)), labels=names)
     ax.set_ylim(len(recording.names) - 0.4, -0.6)
     ax.margins(x=0.01)
     ax.grid(visible=False, axis="y")
@@ -139,18 +143,25 @@ def check_ending(path: str | Path) -> None:
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure as PNG, SVG or PDF, by the ending of ``path``."""
     check_ending(path)
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150, format=Path(path).suffix[1:].lower())
+    kind = Path(path).suffix[1:].lower()
+    figure.draw_without_rendering()  # the ticks are final only after a first layout
+    with replacing(path) as temporary, rc_context({"svg.hashsalt": "treet"}):
+        figure.savefig(temporary, dpi=150, format=kind, metadata=METADATA.get(kind))
 
 
 def svg_text(figure: Figure) -> str:
-    """The figure as an ``<svg>`` element: text stays text, and the same figure gives the same element."""
+    """The figure as an ``<svg>`` element of an HTML page: text stays text, and nothing points elsewhere.
+
+    The same figure gives the same element.
+    """
     buffer = io.StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "treet"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # the browser has its own fonts
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        figure.draw_without_rendering()  # the ticks are final only after a first layout
+        figure.savefig(buffer, format="svg", transparent=True, metadata=NO_METADATA)
     element = buffer.getvalue()
     element = element[element.index("<svg") :]
+    element = re.sub(r' xmlns(:xlink)?="[^"]*"', "", element, count=2)  # HTML knows them
     return re.sub(r'<g id="[^"]*"', "<g", element)  # two pictures on one page must not share names
 
 
@@ -181,6 +192,29 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def _direction(result: TransferEntropyResult) -> str:
+    """``source -> target | condition``, with long lists of names shortened."""
+    words = f"{_listed(result.source)} -> {_listed(result.target)}"
+    return f"{words} | {_listed(result.condition)}" if result.condition else words
+
+
+def _listed(names: Sequence[str]) -> str:
+    together = ", ".join(names)
+    if len(together) <= MOST_LETTERS:
+        return together
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    room = MOST_LETTERS - len(more)
+    return (names[0] if len(names[0]) <= room else f"{names[0][: room - 2]}..") + more
+
+
+def _lines(text: str, letters: int) -> str:
+    return _plain(textwrap.fill(text, letters, break_on_hyphens=False))
+
+
+def _title(ax: Axes, text: str) -> None:
+    ax.set_title(_lines(text, TITLE_LETTERS), loc="left", color=INK, fontsize=11, fontweight="bold")
+
+
 def _draw_local(ax: Axes, local: Floats) -> None:
     time = np.arange(len(local), dtype=float)
     stretch = -(-len(local) // MOST_POINTS)
@@ -191,7 +225,7 @@ def _draw_local(ax: Axes, local: Floats) -> None:
     centres = [part.mean() for part in np.split(time, cuts)]
     low, mean, high = np.array([_summary(part) for part in np.split(local, cuts)]).T
     ax.fill_between(
-        centres, low, high, color=ESTIMATE, alpha=0.16, linewidth=0, label="middle 80 % of local values"
+        centres, low, high, color=ESTIMATE, alpha=0.16, linewidth=0, label="middle 80% of local values"
     )
     ax.plot(centres, mean, color=ESTIMATE, linewidth=1.3, label=f"mean over {stretch} time steps")
 
@@ -211,7 +245,7 @@ def _draw_value(ax: Axes, result: TransferEntropyResult) -> None:
     if result.interval is not None:
         low, high = result.interval
         ax.axhspan(low, high, color=OTHER, alpha=0.3, linewidth=0)
-        label += f", {result.confidence:.0%} interval {low:.4g} .. {high:.4g}"
+        label += f", {percent(result.confidence)} interval {low:.4g} .. {high:.4g}"
     ax.axhline(result.te, color=OTHER, linewidth=1.6, linestyle=(0, (6, 2)), label=label)
 
 
@@ -223,9 +257,10 @@ def _draw_row(ax: Axes, row: int, result: TransferEntropyResult) -> None:
             [low, high], [row, row], color=colour, linewidth=2, marker="|", markersize=11, markeredgewidth=2
         )
     ax.plot([result.te], [row], color=colour, marker=marker, markersize=7)
-    text = f"{result.te:.4g}" + ("" if result.converged else "  not converged")
+    text = f"{result.te:.4g}" + ("" if result.converged else "\nnot converged")
+    beside = ax.get_yaxis_transform()
     ax.annotate(
-        text, (result.te, row), (0, 10), textcoords="offset points", ha="center", color=INK, fontsize=9
+        text, (1, row), (6, 0), beside, textcoords="offset points", va="center", color=INK, fontsize=9
     )
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import re
+import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.format import read_array
 from numpy.typing import NDArray
 
-from treet.data import Floats, Recording, find_channels, parse_column
+from treet.data import SHAPES, Floats, Recording, find_channels, parse_column, quoted
 from treet.errors import MissingExtraError, TreetError
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 GAPS = ("", "na", "nan", "n/a", "null")
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 WHITESPACE = r"\s+"
+QUOTED = r'"[^"]*"'
+FIRST_RECORD = re.compile(rf"(?:{QUOTED}|[^\n])*")
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,8 @@ class Table:
         if bad is not None:
             raise TreetError(
                 f"{self.path}: column {column.name!r} is not numeric. Row {bad + 1} (the first row of data "
-                f"is 1) holds {column.cells.iloc[bad]!r}. Choose another column, or leave the cell empty "
-                "where a value is missing."
+                f"is 1) holds {quoted(column.cells.iloc[bad])}. Choose another column, or leave the cell "
+                "empty where a value is missing."
             )
         return values
 
@@ -115,9 +119,9 @@ class Table:
         again = starts[codes[starts] != np.arange(len(starts))]
         if len(again):
             raise TreetError(
-                f"{self.path}: trial {column.cells.iloc[again[0]]!r} begins again in row {again[0] + 1} (the "
-                "first row of data is 1) after another trial. The rows of a trial must stand together: sort "
-                f"them by {column.name!r}, or give each trial its own value."
+                f"{self.path}: trial {quoted(column.cells.iloc[again[0]])} begins again in row "
+                f"{again[0] + 1} (the first row of data is 1) after another trial. The rows of a trial must "
+                f"stand together: sort them by {column.name!r}, or give each trial its own value."
             )
         return [int(length) for length in np.diff(np.r_[starts, len(codes)])]
 
@@ -157,15 +161,15 @@ def read_table(path: str | Path) -> Table:
     """
     path = Path(path)
     reader = _reader(path)
-    _check_file(path)
     try:
+        _check_file(path)
         columns = tuple(reader(path))
-    except TreetError:
+    except (TreetError, MissingExtraError):
         raise
-    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+    except Exception as error:  # damaged files make the libraries raise errors of any kind
+        first_line = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
         raise TreetError(
-            f"Cannot read {path}: {first_line} Check that the file is what its ending {path.suffix} says."
+            f"Cannot read {path}: {first_line}. Check that the file is what its ending {path.suffix} says."
         ) from error
     if not _has_numbers(columns):
         raise TreetError(f"{path} has no numeric data in it.")
@@ -204,30 +208,39 @@ def _frame_columns(frame: pd.DataFrame, names: Sequence[Any]) -> list[Column]:
 
 
 def _read_text(path: Path) -> list[Column]:
-    import pandas as pd
-
     comments, body = _split_comments(_decoded(path))
-    first = body.partition("\n")[0]
+    record = FIRST_RECORD.match(body)
+    first = record.group() if record else ""
     separator = _separator(first, path.suffix.lower())
     cells = _cells(first, separator)
-    has_header = not all(map(_is_number_or_gap, cells))
-    frame = pd.read_csv(
-        io.StringIO(body),
-        sep=separator,
-        header=None,
-        names=range(len(cells)),
-        skiprows=int(has_header),
-        skip_blank_lines=False,
-        skipinitialspace=True,
-        low_memory=False,
-    )
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes surplus columns for an index
-        raise ValueError(f"The first row has {len(cells)} columns, a later one has more.")
-    if frame.empty:
+    has_header = not all_numbers(cells)
+    rows = body[len(first) + 1 :] if has_header else body
+    if not rows:
         raise TreetError(f"{path} has a header but no rows of data.")
-    return _frame_columns(
-        frame, _header(cells if has_header else _comment_names(comments, separator), len(cells))
-    )
+    names = cells if has_header else _comment_names(comments, separator)
+    return _frame_columns(_rows(rows, separator, len(cells)), _header(names, len(cells)))
+
+
+def _rows(rows: str, separator: str, count: int) -> pd.DataFrame:
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            return pd.read_csv(
+                io.StringIO(rows),
+                sep=separator,
+                header=None,
+                names=range(count),
+                index_col=False,
+                skip_blank_lines=False,
+                skipinitialspace=True,
+                low_memory=False,
+            )
+        except pd.errors.ParserWarning as error:
+            raise ValueError(f"The first row has {count} columns, a later one has more") from error
+        except pd.errors.ParserError as error:
+            raise ValueError(str(error).replace("in line", "in data row")) from error
 
 
 def _decoded(path: Path) -> str:
@@ -239,7 +252,7 @@ def _decoded(path: Path) -> str:
         raise TreetError(
             f"{path} is not text in UTF-8, as its ending {path.suffix} says. Save it as UTF-8 text."
         )
-    text = text.replace("\r\n", "\n").strip("\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not text.strip():
         raise TreetError(f"{path} is an empty file.")
     return text
@@ -251,6 +264,7 @@ def _split_comments(text: str) -> tuple[list[str], str]:
     while text.startswith("#"):
         line, _, text = text.partition("\n")
         comments.append(line.lstrip("#"))
+        text = text.lstrip("\n")
     return comments, text
 
 
@@ -259,13 +273,20 @@ def _comment_names(comments: Sequence[str], separator: str) -> list[str]:
 
 
 def _separator(line: str, ending: str) -> str:
-    found = [separator for separator in SEPARATORS[ending] if separator in line]
+    found = [separator for separator in SEPARATORS[ending] if separator in re.sub(QUOTED, "", line)]
     return found[0] if found else WHITESPACE if ending == ".txt" else SEPARATORS[ending][0]
 
 
 def _cells(line: str, separator: str) -> list[str]:
-    cells = line.split() if separator == WHITESPACE else next(csv.reader([line], delimiter=separator), [""])
-    return [cell.strip() for cell in cells]
+    if separator == WHITESPACE:
+        return [cell.strip('"') for cell in re.findall(rf"{QUOTED}|\S+", line)]
+    cells = next(csv.reader([line], delimiter=separator), [""])
+    return [cell.replace("\n", " ").strip() for cell in cells]
+
+
+def all_numbers(cells: Sequence[str]) -> bool:
+    """Whether a first row of these cells is read as data: all numbers or gaps."""
+    return all(map(_is_number_or_gap, cells))
 
 
 def _is_number_or_gap(cell: str) -> bool:
@@ -288,7 +309,8 @@ def _read_parquet(path: Path) -> list[Column]:
     except ImportError as error:
         raise MissingExtraError("reading Parquet files", "parquet") from error
 
-    frame = pyarrow.parquet.ParquetFile(path).read().to_pandas(ignore_metadata=True)
+    with pyarrow.parquet.ParquetFile(path) as file:
+        frame = file.read().to_pandas(ignore_metadata=True)
     return _frame_columns(frame, list(frame.columns))
 
 
@@ -296,7 +318,7 @@ def _array_columns(array: NDArray[Any], name: str | None) -> list[Column]:
     """The channels of an array (time,), (time, channels) or (trials, time, channels), else none."""
     import pandas as pd
 
-    if not 1 <= array.ndim <= 3:
+    if not 1 <= array.ndim <= 3 or array.dtype.kind == "V":
         return []
     trials = array.reshape(1, -1, 1) if array.ndim == 1 else array[None] if array.ndim == 2 else array
     count, length, channels = trials.shape
@@ -305,31 +327,26 @@ def _array_columns(array: NDArray[Any], name: str | None) -> list[Column]:
         names = [str(index) for index in range(channels)]
     else:
         names = [name] if channels == 1 else [f"{name}[{index}]" for index in range(channels)]
-    return [Column(label, cells, (length,) * count) for label, cells in zip(names, series, strict=True)]
-
-
-def _check_magic(path: Path, *starts: bytes) -> None:
-    with path.open("rb") as file:
-        if not file.read(8).startswith(starts):
-            raise ValueError("The file does not begin as such a file does.")
+    lengths = (length,) * count or (0,)
+    return [Column(label, cells, lengths) for label, cells in zip(names, series, strict=True)]
 
 
 def _read_npy(path: Path) -> list[Column]:
-    _check_magic(path, b"\x93NUMPY")
-    columns = _array_columns(np.load(path, allow_pickle=False), None)
+    with path.open("rb") as file:
+        array = read_array(file, allow_pickle=False)
+    columns = _array_columns(array, None)
     if not columns:
-        raise ValueError("The array must be (time,), (time, channels) or (trials, time, channels).")
+        raise ValueError(f"The array must be {SHAPES}, of numbers")
     return columns
 
 
 def _read_npz(path: Path) -> list[Column]:
-    _check_magic(path, b"PK\x03\x04", b"PK\x05\x06")
     arrays = {}
-    with np.load(path, allow_pickle=False) as archive:
-        for key in archive.files:
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.namelist():
             # Python objects would have to be unpickled, which can run code: they are left out.
-            with contextlib.suppress(ValueError):
-                arrays[key] = archive[key]
+            with archive.open(entry) as file, contextlib.suppress(ValueError):
+                arrays[entry.removesuffix(".npy")] = read_array(file, allow_pickle=False)
     return _keyed_columns(arrays)
 
 

@@ -89,7 +89,8 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         channels = self.mean.shape[-1] if self.mean.ndim == 1 else 0
-        if self.factor.shape != (channels, channels) or not bool((self.factor.diagonal() > 0).all()):
+        square = channels > 0 and self.factor.shape == (channels, channels)
+        if not (square and bool((self.factor.diagonal() > 0).all()) and not bool(self.factor.triu(1).any())):
             raise TreetError(
                 "A Gaussian needs a mean (channels,) and a lower triangular factor (channels, channels) "
                 f"with a positive diagonal. Got {self.mean.tolist()} and {self.factor.tolist()} instead."

@@ -30,12 +30,17 @@ def check_unit(unit: str) -> None:
         raise TreetError(f"unit must be 'nats' or 'bits'. Got {unit!r} instead.")
 
 
+def percent(confidence: float) -> str:
+    """``95%`` for 0.95, ``99.9%`` for 0.999."""
+    return f"{100 * confidence:.6g}%"
+
+
 @dataclass(frozen=True)
 class TransferEntropyResult:
     """The transfer entropy ``source -> target``: TE = D_XY - D_Y, with how sure we are of it.
 
-    ``std_error``, ``interval``, ``d_y``, ``d_xy``, ``local`` and ``p_value`` are None for methods that have none.
-    ``local`` holds one array a trial, (time,), NaN where a time step has no window.
+    ``std_error``, ``interval``, ``d_y``, ``d_xy``, ``local`` and ``p_value`` are None for methods that have
+    none. ``local`` holds one array a trial, (time,), NaN where a time step has no window.
     """
 
     source: tuple[str, ...]
@@ -105,7 +110,7 @@ class TransferEntropyResult:
             "delay": self.lags.delay,
             "n_windows": self.n_windows,
             "estimator": self.estimator,
-            "settings": self.settings,
+            "settings": dict(self.settings),
             "converged": self.converged,
             "warnings": list(self.warnings),
             "seconds": self.seconds,
@@ -114,7 +119,7 @@ class TransferEntropyResult:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The numbers as JSON text, also written to ``path`` where one is given."""
-        text = json.dumps(_finite(self.to_dict()), indent=2, allow_nan=False)
+        text = json.dumps(_plain(self.to_dict()), indent=2, allow_nan=False, default=str)
         if path is not None:
             write_text(path, text + "\n")
         return text
@@ -148,17 +153,18 @@ class TransferEntropyResult:
         line = f"{self.direction}  TE = {self.te:.4g} {self.unit}"
         if self.interval is not None:
             low, high = self.interval
-            line += f", {self.confidence:.0%} interval {low:.4g} .. {high:.4g}"
+            line += f", {percent(self.confidence)} interval {low:.4g} .. {high:.4g}"
         if self.p_value is not None:
             line += f", p = {self.p_value:.3g}"
         line += f"  ({self.lags}; {self.n_windows} windows; {self.estimator})"
         return line if self.converged else f"{line}  NOT CONVERGED"
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN or infinity: they become null."""
+def _plain(value: Any) -> Any:
+    """What JSON knows: NumPy's numbers become Python's; NaN and infinity become null."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_plain(item) for item in value]
+    value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value

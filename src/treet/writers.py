@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import re
+import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +14,16 @@ import pandas as pd
 from treet.data import Recording
 from treet.errors import MissingExtraError, TreetError
 from treet.files import replacing
+from treet.readers import all_numbers
+
+PLAIN_NAME = re.compile(r"[\w .%()\[\]/+-]*")
 
 
 def write_recording(recording: Recording, path: str | Path) -> None:
     """Write a recording as CSV, TSV, Parquet, NPY or NPZ, by the ending of ``path``.
 
-    Tables have one column a channel, and a column ``trial`` where there are several trials.
+    Tables have one column a channel, and a column ``trial`` where there are several trials. A header that
+    would be read as a row of numbers is written as a comment.
     NPY holds (time, channels) or (trials, time, channels) without names, NPZ one array a channel.
     """
     writer = _writer(path)
@@ -55,29 +62,70 @@ def _cube(recording: Recording) -> np.ndarray[tuple[int, ...], np.dtype[np.float
 
 
 def _write_csv(recording: Recording, path: Path) -> None:
-    _frame(recording).to_csv(path, index=False)
+    _write_text(recording, path, ",")
 
 
 def _write_tsv(recording: Recording, path: Path) -> None:
-    _frame(recording).to_csv(path, index=False, sep="\t")
+    _write_text(recording, path, "\t")
+
+
+def _write_text(recording: Recording, path: Path, separator: str) -> None:
+    frame = _frame(recording)
+    names = list(frame.columns)
+    _check_headers(names, path.suffix)
+    plain = all(map(PLAIN_NAME.fullmatch, names))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write("# " if all_numbers(names) else "")
+        csv.writer(
+            file,
+            delimiter=separator,
+            quoting=csv.QUOTE_MINIMAL if plain else csv.QUOTE_ALL,
+            lineterminator="\n",
+        ).writerow(names)
+        frame.to_csv(file, header=False, index=False, sep=separator, lineterminator="\n")
+
+
+def _check_headers(names: Sequence[str], ending: str) -> None:
+    for name in names:
+        if name.strip().splitlines() != [name] or "\0" in name:
+            raise TreetError(
+                f"The channel name {name!r} cannot be a header in a {ending} file: it must be one line, not "
+                "empty and without spaces around it. Rename the channel or write a Parquet file."
+            )
+
+
+def _check_keys(names: Sequence[str], ending: str) -> None:
+    for name in names:
+        if names.count(name) > 1 or "\0" in name:
+            raise TreetError(
+                f"The channel name {name!r} cannot be a key in a {ending} file: it must be unique and "
+                "without null characters. Rename the channel."
+            )
 
 
 def _write_parquet(recording: Recording, path: Path) -> None:
+    frame = _frame(recording)
+    _check_keys(list(frame.columns), path.suffix)
     try:
-        _frame(recording).to_parquet(path, index=False)
+        frame.to_parquet(path, index=False)
     except ImportError as error:
         raise MissingExtraError("writing Parquet files", "parquet") from error
 
 
 def _write_npy(recording: Recording, path: Path) -> None:
-    np.save(path, _cube(recording), allow_pickle=False)
+    with path.open("wb") as file:
+        np.save(file, _cube(recording), allow_pickle=False)
 
 
 def _write_npz(recording: Recording, path: Path) -> None:
+    _check_keys(recording.names, path.suffix)
     cube = _cube(recording)
-    # One channel of several trials stays (trials, time, 1): as (trials, time) it would read as channels.
-    part = (lambda i: cube[:, i]) if cube.ndim == 2 else (lambda i: cube[:, :, i : i + 1])
-    np.savez(path, **{name: part(index) for index, name in enumerate(recording.names)})
+    with zipfile.ZipFile(path, "w") as archive:
+        for index, name in enumerate(recording.names):
+            # One channel of several trials stays (trials, time, 1): (trials, time) would read as channels.
+            channel = cube[:, index] if cube.ndim == 2 else cube[:, :, [index]]
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.save(file, channel, allow_pickle=False)
 
 
 WRITERS: dict[str, Callable[[Recording, Path], None]] = {

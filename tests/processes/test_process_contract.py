@@ -18,7 +18,12 @@ OTHERS: list[Process] = [
     Threshold(rho=-0.6, threshold=0.7, copies=3, redundant=2),
     SineMap(gain=3.0, coupling=1.0, noise_std=0.4),
     DelayedLinear(delay=3, copies=2),
-    VAR([[0.5, 0, 0.2], [0.3, -0.4, 0], [0, 0.4, 0.6]], channels=("a", "b", "c"), source=("a", "c"), target="b"),
+    VAR(
+        [[0.5, 0, 0.2], [0.3, -0.4, 0], [0, 0.4, 0.6]],
+        channels=("a", "b", "c"),
+        source=("a", "c"),
+        target="b",
+    ),
 ]
 ALL = DEFAULTS + OTHERS
 WITH_LOCAL = [process for process in ALL if not isinstance(process, HeavyTailed)]

@@ -35,7 +35,7 @@ def test_known_values(threshold: float, value: float, variance: float) -> None:
 
 @pytest.mark.parametrize(("rho", "threshold"), [(0.9, 0.0), (-0.5, 1.2), (0.3, -0.7)])
 def test_value_by_quadrature(rho: float, threshold: float) -> None:
-    """``E[log p(y | x, high) / p(y)]`` with the densities as they are, and that ``p(y)`` is standard normal."""
+    """``E[log p(y | x, high) / p(y)]`` by the densities as they are; and ``p(y)`` is standard normal."""
     std = math.sqrt(1 - rho**2)
     x, y = np.linspace(-9, 9, 1201)[:, None], np.linspace(-13, 13, 1601)
     cell = (x[1, 0] - x[0, 0]) * (y[1] - y[0])

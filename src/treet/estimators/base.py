@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from treet.training import History
 
 
+Floats = NDArray[np.float64]
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What a method found, in nats: the part of a result that differs between methods.
@@ -46,12 +49,16 @@ class Estimate:
 class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class: turns ``fit(source, target, condition)`` into windows and an ``Estimate`` into a result.
 
-    Every estimator has these parameters: ``memory`` (the paper's l) or ``target_history``, ``source_history``,
-    ``delay``; ``condition_history``; ``unit``, ``confidence`` and ``random_state``.
+    Every estimator has these parameters: ``memory`` (the paper's l) or ``target_history``,
+    ``source_history``, ``delay``; ``condition_history``; ``unit``, ``confidence`` and ``random_state``.
     A subclass stores its parameters in ``__init__`` and implements ``_estimate``.
     """
 
     name: ClassVar[str]
+    summary: ClassVar[str]
+    assumes: ClassVar[str]
+    cost: ClassVar[str]
+    use_when: ClassVar[str]
 
     memory: int | None
     target_history: int | None
@@ -84,9 +91,13 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _check_common(self) -> Lags:
         check_unit(self.unit)
         if not 0 < self.confidence < 1:
-            raise TreetError(f"confidence must lie between 0 and 1, such as 0.95. Got {self.confidence!r} instead.")
+            raise TreetError(
+                f"confidence must lie between 0 and 1, such as 0.95. Got {self.confidence!r} instead."
+            )
         if self.random_state is not None and not isinstance(self.random_state, int | np.integer):
-            raise TreetError(f"random_state must be a whole number or None. Got {self.random_state!r} instead.")
+            raise TreetError(
+                f"random_state must be a whole number or None. Got {self.random_state!r} instead."
+            )
         return Lags.resolve(
             self.memory, self.target_history, self.source_history, self.delay, self.condition_history
         )
@@ -124,10 +135,17 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             local=None if estimate.local is None else windows.on_time_axis(estimate.local),
             history=estimate.history,
         )
-        self.lags_ = windows.lags
-        self.n_windows_ = nats.n_windows
-        self.result_ = nats.to_unit(self.unit)
-        self.te_, self.std_error_, self.interval_ = self.result_.te, self.result_.std_error, self.result_.interval
+        self._set_fitted(nats.to_unit(self.unit))
+
+    def _set_fitted(self, result: TransferEntropyResult) -> None:
+        """The fitted attributes, all from one result."""
+        self.result_ = result
+        self.lags_, self.n_windows_ = result.lags, result.n_windows
+        self.te_, self.std_error_, self.interval_ = (
+            self.result_.te,
+            self.result_.std_error,
+            self.result_.interval,
+        )
         self.d_y_, self.d_xy_ = self.result_.d_y, self.result_.d_xy
         self.local_te_, self.history_ = self.result_.local, self.result_.history
         self.converged_, self.seconds_ = self.result_.converged, self.result_.seconds

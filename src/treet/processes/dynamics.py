@@ -88,12 +88,12 @@ class Dynamics:
     def sample(self, n_samples: int, generator: np.random.Generator) -> Floats:
         """A stationary stretch, (n_samples, d), from an exact stationary start.
 
-        ``block`` steps are one affine map of the state before them and of their noise: the noise part is one
+        A block of steps is one affine map of the state before them and of their noise: the noise part is one
         product for all blocks, and only the state goes from block to block.
         """
-        block = max(self.order, BLOCK)
+        block = self._block
         n_blocks = -(-n_samples // block)
-        from_state, from_noise = self._block_maps(block)
+        from_state, from_noise = self._block_maps
         noise = generator.standard_normal((n_blocks * block, self.dimension)) @ _root(self.noise_covariance).T
         values = noise.reshape(n_blocks, -1) @ from_noise.T
         size = self.order * self.dimension
@@ -103,9 +103,15 @@ class Dynamics:
             state = row.reshape(block, self.dimension)[: -self.order - 1 : -1].ravel()
         return np.asarray(values.reshape(-1, self.dimension)[:n_samples])
 
-    def _block_maps(self, block: int) -> tuple[Floats, Floats]:
-        """The maps of the state (newest first) and of the noise (in time order) to the next values."""
-        d = self.dimension
+    @property
+    def _block(self) -> int:
+        """A block holds at least a whole state."""
+        return max(self.order, BLOCK)
+
+    @cached_property
+    def _block_maps(self) -> tuple[Floats, Floats]:
+        """The maps of the state (newest first) and of the noise (in time order) to the values of a block."""
+        d, block = self.dimension, self._block
         powers = [np.eye(len(self.companion))]
         for _ in range(block):
             powers.append(self.companion @ powers[-1])
@@ -117,8 +123,8 @@ class Dynamics:
         return from_state, from_noise
 
 
-def log_determinant(covariance: Floats, total: Floats) -> float:
-    """``log det`` of an error covariance; raises where part of the ``total`` is predicted exactly."""
+def check_noisy(covariance: Floats, total: Floats) -> None:
+    """Raise where an error ``covariance`` says that part of what has ``total`` is predicted exactly."""
     scale = np.sqrt(np.diag(total))
     with np.errstate(divide="ignore", invalid="ignore"):
         smallest = np.nan_to_num(np.linalg.eigvalsh(np.nan_to_num(covariance / np.outer(scale, scale)))).min()
@@ -127,7 +133,6 @@ def log_determinant(covariance: Floats, total: Floats) -> float:
             "The target is a deterministic function of what is seen, so its transfer entropy is not finite. "
             "Give the target channels noise of their own."
         )
-    return float(np.linalg.slogdet(covariance)[1])
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:

@@ -14,8 +14,11 @@ from scipy.stats import t as student
 from treet.processes.base import Floats, check_number
 from treet.processes.driven import Driven
 
-STEP = 0.2
+STEP = 0.4
 """The step of the quadrature over the logarithm of a precision."""
+
+MOST_FREEDOM = 1e5
+"""More degrees of freedom are a normal distribution, and cost the quadrature digits."""
 
 NEGLIGIBLE = 32.0
 """Densities are followed until they have fallen by ``exp(-NEGLIGIBLE)``."""
@@ -45,7 +48,7 @@ class HeavyTailed(Driven):
     noise_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("freedom", self.freedom, above=0.5)
+        check_number("freedom", self.freedom, above=0.5, below=MOST_FREEDOM)
         check_number("coupling", self.coupling)
         check_number("decay", self.decay, above=-1, below=1)
         check_number("noise_scale", self.noise_scale, above=0)
@@ -68,7 +71,8 @@ class HeavyTailed(Driven):
         return np.column_stack([source, target])[burn_in:]
 
     def _pair_value(self) -> float:
-        return self._value
+        # Without coupling the difference may end a rounding below zero.
+        return max(0.0, self._value)
 
     @cached_property
     def _value(self) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from treet.errors import TreetError
 from treet.lags import Lags
 from treet.processes.base import Direction, Floats, Process, check_number, check_whole, numbered
-from treet.processes.dynamics import Dynamics, Variables, log_determinant
+from treet.processes.dynamics import Dynamics, Variables, check_noisy
 from treet.windows import Role, Windows
 
 
@@ -42,15 +42,15 @@ class Linear(Process):
         """Coefficients and error covariance without and with the source."""
         present = [(self.names.index(name), 0) for name in direction.target]
         without = self._variables(lags, direction, ("target", "condition"))
-        source = self._variables(lags, direction, ("source",))
-        return tuple(self.dynamics.predictor(present, past) for past in (without, without + source))
+        both = without + self._variables(lags, direction, ("source",))
+        predictors = tuple(self.dynamics.predictor(present, past) for past in (without, both))
+        check_noisy(predictors[1][1], self.dynamics.covariance(present, present))
+        return predictors
 
     def _transfer_entropy(self, lags: Lags, direction: Direction) -> float:
         (_, s_y), (_, s_xy) = self._predictors(lags, direction)
-        present = [(self.names.index(name), 0) for name in direction.target]
-        total = self.dynamics.covariance(present, present)
         # A value below zero can only be rounding.
-        return max(0.0, (log_determinant(s_y, total) - log_determinant(s_xy, total)) / 2)
+        return max(0.0, float(np.linalg.slogdet(s_y)[1] - np.linalg.slogdet(s_xy)[1]) / 2)
 
     def local_variance(self, lags: Lags) -> float:
         (_, s_y), (_, s_xy) = self._predictors(lags, self._direction(None, None, None))
@@ -226,7 +226,7 @@ def _as_array(name: str, values: ArrayLike) -> Floats:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TreetError(f"{name} must be numbers in a rectangular array. Got {values!r} instead.") from error
+        raise TreetError(f"{name} must be numbers in a rectangular array: {error}.") from error
     if not np.isfinite(array).all():
         raise TreetError(f"{name} must be finite. Got NaN or an infinite number: replace it.")
     return array

@@ -48,9 +48,9 @@ class SineMap(Driven):
     noise_std: float = 0.5
 
     def __post_init__(self) -> None:
-        check_number("gain", self.gain, above=0)
+        check_number("gain", self.gain, above=0, below=10)
         check_number("coupling", self.coupling, above=-10, below=10)
-        check_number("noise_std", self.noise_std, above=0)
+        check_number("noise_std", self.noise_std, above=0, below=10)
         if self.noise_std < LEAST_NOISE * self.gain:
             raise TreetError(
                 f"noise_std must be at least {LEAST_NOISE:g} x gain = {LEAST_NOISE * self.gain:g}. "
@@ -108,9 +108,12 @@ class SineMap(Driven):
         return nodes, weights / weights.sum()
 
     def _target_nodes(self, refine: int) -> Floats:
-        """Equally spaced values that hold all but nothing of ``Y``, at most a fifth of the noise apart."""
+        """Equally spaced values that hold all but nothing of ``Y``, at most a fifth of the noise apart.
+
+        Nor does a step move the mean of the next value by much more than the noise.
+        """
         reach = self.gain + REACH * self.noise_std
-        step = min(self.noise_std / 5, 0.2) / refine
+        step = min(self.noise_std / 5, 1.2 * self.noise_std / self.gain, 0.2) / refine
         return np.linspace(-reach, reach, 2 * math.ceil(reach / step) + 1)
 
     def _moments_of_local(self, refine: int) -> tuple[float, float]:

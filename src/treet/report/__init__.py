@@ -49,8 +49,8 @@ VARIABLES = {
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 CAUTION = (
     "Transfer entropy says how much the past of the source improves a prediction of the target that already "
-    "knows the target's own past. It is not proof of a cause: a third series that drives both can produce it. "
-    "Estimates can fall below zero by chance; they are not cut off, so that their intervals stay honest."
+    "knows the target's own past. It is not proof of a cause: a third series that drives both can produce "
+    "it. Estimates can fall below zero by chance; they are not cut off, so that their intervals stay honest."
 )
 
 
@@ -109,13 +109,19 @@ def _answer(result: TransferEntropyResult) -> str:
 def _pictures(results: Sequence[TransferEntropyResult], series: Recording | None) -> str:
     drawn = [] if len(results) == 1 else [_figure(plot_both(results), "The directions beside each other.")]
     drawn += [
-        _figure(plot_result(result), f"Where in time {result.direction} carries information.")
+        _figure(plot_result(result), _caption(result))
         for result in results
         if result.local is not None or len(results) == 1
     ]
     if series is not None:
         drawn.append(_figure(plot_series(series), "The start of the series themselves."))
     return "\n".join(drawn)
+
+
+def _caption(result: TransferEntropyResult) -> str:
+    if result.local is None:
+        return f"The value of {result.direction}."
+    return f"Where in time {result.direction} carries information."
 
 
 def _figure(axes: Axes, caption: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treet.results import TransferEntropyResult
+from treet.results import TransferEntropyResult, percent
 
 
 def answer(result: TransferEntropyResult) -> tuple[str, str, str]:
@@ -11,25 +11,39 @@ def answer(result: TransferEntropyResult) -> tuple[str, str, str]:
     sure = ""
     if result.interval is not None:
         low, high = result.interval
-        sure += f", {result.confidence:.0%} interval {low:.4g} to {high:.4g}"
+        sure += f", {percent(result.confidence)} interval {low:.4g} to {high:.4g}"
     if result.p_value is not None:
         sure += f", p = {result.p_value:.3g}"
+    sure += "" if result.converged else ", not converged"
     return result.direction, amount, f"{sure}."
 
 
 def meaning(result: TransferEntropyResult) -> str:
     """What the value and its interval say about the two series."""
-    source, target = ", ".join(result.source), ", ".join(result.target)
     if result.interval is None:
-        return f"The estimator {result.estimator} gives no interval: how sure the number is, it does not say."
+        return _without_interval(result)
+    source, target = ", ".join(result.source), ", ".join(result.target)
+    target += f" beyond what {', '.join(result.condition)} tells" if result.condition else ""
     low, high = result.interval
     if low > 0:
         return f"The interval lies above zero: the past of {source} helps to predict {target}."
-    if high >= 0:
-        return f"The interval contains zero: these data do not show that {source} helps to predict {target}."
+    if not high < 0:
+        return (
+            f"The interval contains zero: these data do not show that the past of {source} "
+            f"helps to predict {target}."
+        )
     return (
         "The interval lies below zero, where no true transfer entropy can be: on data that it had not seen, "
         f"the model with {source} predicted worse than the one without. More data or less history may help."
+    )
+
+
+def _without_interval(result: TransferEntropyResult) -> str:
+    if result.p_value is None:
+        return f"The estimator {result.estimator} gives no interval: how sure the number is, it does not say."
+    return (
+        f"The estimator {result.estimator} gives no interval, but a p-value: how likely so large a number "
+        "would be if there were no transfer entropy."
     )
 
 
@@ -74,7 +88,9 @@ def python_call(result: TransferEntropyResult) -> str:
     parameters |= result.settings
     given = [f"{name}={value!r}" for name, value in parameters.items() if value is not None]
     series = "source, target, condition" if result.condition else "source, target"
-    return f"treet.transfer_entropy({series}, {', '.join(given)})  # {result.direction}"
+    # A line break in a name must not end the comment.
+    comment = " ".join(result.direction.split())
+    return f"treet.transfer_entropy({series}, {', '.join(given)})  # {comment}"
 
 
 def _number(value: float | None, unit: str) -> str:

@@ -1,0 +1,81 @@
+"""Transfer entropy from time series: values, intervals, local values and pictures.
+
+>>> import treet
+>>> recording = treet.simulate("threshold", 2000, random_state=0)
+>>> result = treet.transfer_entropy(recording.select("x"), recording.select("y"), memory=2, random_state=0)
+>>> result.direction, result.te > 0.3
+('x -> y', True)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treet.api import transfer_entropy
+    from treet.data import Recording, as_recording
+    from treet.errors import MissingExtraError, NotConvergedWarning, TreetError, UnreliableEstimateWarning
+    from treet.estimators.base import TransferEntropyEstimator
+    from treet.estimators.neural import TREET
+    from treet.lags import Lags
+    from treet.processes.registry import make_process, simulate
+    from treet.readers import read_recording
+    from treet.results import TransferEntropyResult
+    from treet.training import History
+    from treet.writers import write_recording
+
+__all__ = [
+    "TREET",
+    "History",
+    "Lags",
+    "MissingExtraError",
+    "NotConvergedWarning",
+    "Recording",
+    "TransferEntropyEstimator",
+    "TransferEntropyResult",
+    "TreetError",
+    "UnreliableEstimateWarning",
+    "__version__",
+    "as_recording",
+    "make_process",
+    "read_recording",
+    "simulate",
+    "transfer_entropy",
+    "write_recording",
+]
+
+# Torch takes seconds to load. A name is imported when it is first used, so that the command line answers
+# --help and mistakes at once.
+_HOMES = {
+    "TREET": "estimators.neural",
+    "History": "training",
+    "Lags": "lags",
+    "MissingExtraError": "errors",
+    "NotConvergedWarning": "errors",
+    "Recording": "data",
+    "TransferEntropyEstimator": "estimators.base",
+    "TransferEntropyResult": "results",
+    "TreetError": "errors",
+    "UnreliableEstimateWarning": "errors",
+    "as_recording": "data",
+    "make_process": "processes.registry",
+    "read_recording": "readers",
+    "simulate": "processes.registry",
+    "transfer_entropy": "api",
+    "write_recording": "writers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("treet.versions").treet_version()
+    if name not in _HOMES:
+        raise AttributeError(f"module 'treet' has no attribute {name!r}")
+    value = getattr(import_module(f"treet.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,214 @@
+"""The estimator ``treet``: critics trained on part of the recording and read on the rest."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+
+from treet.errors import NotConvergedWarning, TreetError
+from treet.estimators.base import Estimate, Floats, TransferEntropyEstimator
+from treet.estimators.critic_pair import FittedFold
+from treet.estimators.pairs import PAIRS
+from treet.estimators.presets import Settings, resolve
+from treet.parallel import Advance, run_together
+from treet.progress import progress
+from treet.results import NATS_PER, Unit
+from treet.series import Scaler, Series
+from treet.statistics.cross_fitting import Fold, blocked_folds, default_folds
+from treet.windows import Windows
+
+NOT_CONVERGED = (
+    "Training ended at its step limit while the validation loss still moved (see the training history). "
+    "Raise epochs before using the value."
+)
+
+
+class TREET(TransferEntropyEstimator):
+    """Transfer entropy by Donsker-Varadhan critics with attention over the past (Luxembourg et al.).
+
+        TE = D_XY - D_Y,   D_Y = KL(p(y_t | past of y) || q),   D_XY = KL(p(y_t | past of y and x) || q)
+
+    A critic of each divergence is trained on all blocks of the recording but one and read on that one, so
+    that every local value comes from data that trained nothing. ``preset="default"`` uses critics that are
+    conditional densities (``DensityCritic``), ``preset="paper"`` the published network and training.
+
+    ``memory`` (the paper's l) or ``target_history``, ``source_history``, ``delay``: the past that is seen.
+    ``reference``    q: "uniform" (on the bounding box), "gaussian" or "gaussian given past".
+    ``objective``    how critics of the paper's kind are trained: "dv", "per context" or "ranking".
+    ``folds, epochs, batch_size, learning_rate``  the preset's where they are None.
+    ``device``       "auto" (a GPU where there is one), "cpu", "cuda", ...
+    ``random_state`` the same number gives the same result on the same machine.
+
+    >>> from treet.processes import Threshold
+    >>> recording = Threshold().sample(2000, random_state=0)
+    >>> estimator = TREET(memory=2, random_state=0)
+    >>> estimator.fit(recording.select("x"), recording.select("y")).te_ > 0.3
+    True
+    """
+
+    name: ClassVar[str] = "treet"
+    summary: ClassVar[str] = "neural critics with attention over the past, cross-fitted"
+    assumes: ClassVar[str] = "a stationary process; some thousand samples"
+    cost: ClassVar[str] = "seconds to a minute; linear in the samples and in the history"
+    use_when: ClassVar[str] = "coupling may be nonlinear, histories long, series vectors"
+
+    def __init__(
+        self,
+        memory: int | None = None,
+        target_history: int | None = None,
+        source_history: int | None = None,
+        delay: int | None = None,
+        condition_history: int | None = None,
+        *,
+        preset: str = "default",
+        reference: str | None = None,
+        objective: str | None = None,
+        folds: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        device: str = "auto",
+        unit: Unit = "nats",
+        confidence: float = 0.95,
+        random_state: int | None = None,
+    ) -> None:
+        self.memory = memory
+        self.target_history = target_history
+        self.source_history = source_history
+        self.delay = delay
+        self.condition_history = condition_history
+        self.preset = preset
+        self.reference = reference
+        self.objective = objective
+        self.folds = folds
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.device = device
+        self.unit = unit
+        self.confidence = confidence
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        self._resolved()
+        self._torch_device()
+
+    def _resolved(self) -> Settings:
+        return resolve(
+            self.preset,
+            reference=self.reference,
+            objective=self.objective,
+            folds=self.folds,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+        )
+
+    def _torch_device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            first_line = next(iter(str(error).splitlines()), "")
+            raise TreetError(
+                f"device={self.device!r} cannot be used here: {first_line} Use 'auto' or 'cpu'."
+            ) from error
+        return device
+
+    def _estimate(self, windows: Windows) -> Estimate:
+        settings = self._resolved()
+        folds = blocked_folds(windows, settings.folds or default_folds(len(windows)))
+        seeds = np.random.SeedSequence(self.random_state).generate_state(len(folds))
+        self.settings_ = settings
+        tasks: list[Callable[[Advance], FittedFold]] = [
+            partial(self._fit_fold, windows, fold, int(seed), f"fold {number} of {len(folds)}")
+            for number, (fold, seed) in enumerate(zip(folds, seeds, strict=True), start=1)
+        ]
+        names = windows.names
+        label = f"{', '.join(names['source'])} -> {', '.join(names['target'])}"
+        with progress(label, len(folds)) as advance:
+            fitted = run_together(tasks, advance)
+        self.folds_ = fitted
+        return self._put_together(fitted)
+
+    def _fit_fold(self, windows: Windows, fold: Fold, seed: int, label: str, advance: Advance) -> FittedFold:
+        generator = torch.Generator().manual_seed(seed)
+        scaler = Scaler.of(windows, fold.train)
+        series = Series(windows, scaler, self._torch_device())
+        pair = PAIRS[self.settings_.critic](series, self.settings_).to(series.device)
+        histories = pair.fit(series, fold, generator, label, advance)
+        test = torch.from_numpy(fold.test).to(series.device)
+        y, xy = (part.numpy().astype(np.float64) for part in pair.divergences(series, test, generator))
+        return FittedFold(pair, scaler, y, xy, histories)
+
+    def _put_together(self, fitted: Sequence[FittedFold]) -> Estimate:
+        y, xy = (np.concatenate([getattr(fold, name) for fold in fitted]) for name in ("y", "xy"))
+        histories = tuple(history for fold in fitted for history in fold.histories)
+        converged = all(history.converged for history in histories)
+        if not converged:
+            warnings.warn(NOT_CONVERGED, NotConvergedWarning, stacklevel=4)
+        local = xy - y
+        return Estimate(
+            te=float(local.mean()),
+            local=local,
+            d_y=float(y.mean()),
+            d_xy=float(xy.mean()),
+            converged=converged,
+            history=histories,
+        )
+
+    def local_te(self, source: Any, target: Any, condition: Any = None) -> tuple[Floats, ...]:
+        """The local transfer entropy of new data, one array a trial, by the mean over the folds' critics.
+
+        NaN where a time step has not its whole past. In the estimator's unit.
+        """
+        if not hasattr(self, "folds_"):
+            raise TreetError("This estimator is not fitted. Call fit first, or load a saved one.")
+        windows = self._windows(source, target, condition, self.lags_)
+        self._check_widths(windows)
+        values = [self._local_of(fold, windows) for fold in self.folds_]
+        nats = cast("Floats", np.mean(values, axis=0))
+        return windows.on_time_axis(nats / NATS_PER[self.unit])
+
+    def score(self, source: Any, target: Any, condition: Any = None) -> float:
+        """The transfer entropy of new data under the fitted critics, in the estimator's unit."""
+        return float(np.nanmean(np.concatenate(self.local_te(source, target, condition))))
+
+    def _local_of(self, fold: FittedFold, windows: Windows) -> Floats:
+        series = Series(windows, fold.scaler, self._torch_device())
+        positions = torch.from_numpy(windows.positions).to(series.device)
+        y, xy = fold.pair.to(series.device).divergences(series, positions, torch.Generator().manual_seed(0))
+        return cast("Floats", (xy - y).numpy().astype(np.float64))
+
+    def _check_widths(self, windows: Windows) -> None:
+        for role, names in (
+            ("source", self.result_.source),
+            ("target", self.result_.target),
+            ("condition", self.result_.condition),
+        ):
+            width = windows.width(role)  # type: ignore[arg-type]
+            if width != len(names):
+                raise TreetError(
+                    f"{role} must have {len(names)} channels, as in the fit. Got {width} instead."
+                )
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted estimator to one file: tensors and JSON, nothing that can run."""
+        from treet.estimators.saving import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> TREET:
+        """A fitted estimator from a file that ``save`` wrote."""
+        from treet.estimators.saving import load
+
+        return load(cls, path)

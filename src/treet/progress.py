@@ -1,0 +1,29 @@
+"""A progress bar with the time left on a terminal, nothing in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
+    """A function that is told how much of ``total`` was done since its last call; any thread may call it."""
+    if not sys.stderr.isatty():
+        yield lambda amount: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    lock = threading.Lock()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label.replace("[", r"\["), total=total)
+
+        def advance(amount: float) -> None:
+            with lock:
+                bar.advance(task, amount)
+
+        yield advance
