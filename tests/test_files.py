@@ -45,6 +45,37 @@ def test_the_file_has_the_rights_that_a_plain_new_file_would_have(tmp_path):
     assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    target.unlink()
+    write_text(link, "newer")
+    assert target.read_text() == "newer"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link", "target"]
+
+
+def test_a_pipe_or_a_device_is_written_to_and_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(pipe, "text")
+        assert os.read(reader, 100) == b"text"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_text_that_utf8_cannot_hold_is_written_as_an_escape(tmp_path):
+    write_text(tmp_path / "out", "ü\udcff")
+    assert (tmp_path / "out").read_bytes() == "ü\\udcff".encode()
+
+
 def test_a_missing_folder_is_one_clear_line(tmp_path):
     path = tmp_path / "nowhere" / "out.json"
     with pytest.raises(TreetError, match=r"Cannot write .*out\.json: No such file or directory") as caught:

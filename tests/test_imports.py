@@ -16,7 +16,8 @@ PACKAGE = Path(treet.errors.__file__).parent
 # From the bottom up: a module may import from its own layer and from those before it. A package stands for
 # all its modules, except those that are named themselves. The last one is the public API in __init__.py.
 LAYERS = (
-    ("errors", "files", "versions", "parallel", "progress"),
+    ("errors",),
+    ("checks", "files", "versions", "parallel", "progress"),
     ("lags", "data"),
     ("windows", "readers", "writers", "processes"),
     ("series", "objectives", "reference", "nn"),

@@ -96,7 +96,7 @@ def test_what_is_not_there_stays_not_there() -> None:
 
 
 def test_an_unknown_unit() -> None:
-    with pytest.raises(TreetError, match=r"unit must be 'nats' or 'bits'\. Got 'bans' instead"):
+    with pytest.raises(TreetError, match=r"unit must be one of 'nats', 'bits'\. Got 'bans' instead"):
         FULL.to_unit("bans")
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -62,10 +64,10 @@ ESTIMATE_EPILOG = """
 [bold]Examples[/bold]
 
   treet estimate data.csv --source x --target y
-  treet estimate data.csv --source x --target y --condition z --delay 3
-  treet estimate eeg.parquet -s C3 -s C4 -t F3 --trial-column trial --html report.html
+  treet estimate data.csv -s x -t y --condition z --delay 3 --html report.html
+  treet estimate eeg.parquet -s C3 -s C4 -t F3 --trial-column trial
   treet estimate data.npz -s 0 -t 1 --memory 30 --preset paper --json
-  treet estimate data.csv -s x -t y --both --estimator gaussian --plot both.png
+  treet estimate data.csv -s x -t y --both --unit bits --plot both.png
 """
 SIMULATE_EPILOG = """
 [bold]Processes[/bold] and their parameters for --set
@@ -87,7 +89,7 @@ SIMULATE_EPILOG = """
 
   treet simulate threshold -o data.csv --samples 10000
   treet simulate threshold -o data.npz --set rho=0.5 --set copies=3 --seed 7
-  treet simulate var -o data.parquet --set 'coefficients=[[0.4, 0], [0.5, 0.8]]'
+  treet simulate var -o data.parquet --set 'coefficients=[[0.4,0],[0.5,0.8]]'
 """
 DEMO = """
 Simulate a coupled pair of series, estimate both directions, and show what comes out.
@@ -132,7 +134,7 @@ Estimator = Annotated[str, _option(help="See: treet estimators.", panel=METHOD)]
 Preset = Annotated[str | None, _option(help="default, or paper: as published.", panel=METHOD)]
 Device = Annotated[str | None, _option(help="auto, cpu, cuda, ... Default: auto.", panel=METHOD)]
 Confidence = Annotated[float, _option(help="Of the interval.", panel=METHOD)]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")]
 Unit = Annotated[str, _option(help="nats or bits.", panel=OUTPUT)]
 AsJson = Annotated[
     bool, _option("--json", help="Print exactly one JSON object; with --both, a list of two.", panel=OUTPUT)
@@ -169,13 +171,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: the console entry point."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     command = typer.main.get_command(app)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name may have letters that a terminal has not
     try:
         with _plain_warnings():
             status = command.main(words, "treet", standalone_mode=False, obj=shlex.join(["treet", *words]))
+        print(end="", flush=True)
     except UsageError as error:
         return _fail(cast("typer.BadParameter", error).format_message())
     except (TreetError, MissingExtraError) as error:
         return _fail(str(error))
+    except MemoryError as error:
+        return _fail(f"There is not enough memory. {error}")
+    except OSError as error:  # of files it is a TreetError by now
+        with suppress(OSError):
+            sys.stdout.close()  # else Python tries once more to write, and complains
+        return _fail(f"Cannot write to standard output: {error.strerror or error}.")
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
     if status == INTERRUPTED:
@@ -228,7 +239,7 @@ def estimate(
     parameters |= {"unit": unit, "confidence": confidence, "random_state": seed}
     directions = [(source, target), (target, source)] if both else [(source, target)]
     methods = [_make(estimator, parameters) for _ in directions]
-    _check_outputs(methods, save, plot)
+    _check_outputs(methods, data, save, plot, html)
     table = _read(data)
     for method, (sources, targets) in zip(methods, directions, strict=True):
         conditions = table.recording(condition, "condition", trial_column) if condition else None
@@ -318,7 +329,9 @@ def _make(name: str, parameters: dict[str, Any]) -> Any:
     return make(name, **{key: value for key, value in parameters.items() if value is not None})
 
 
-def _check_outputs(methods: Sequence[Any], save: Path | None, plot: Path | None) -> None:
+def _check_outputs(
+    methods: Sequence[Any], data: Path, save: Path | None, plot: Path | None, html: Path | None
+) -> None:
     """Raise before any work for outputs that could not be written afterwards."""
     if save is not None and len(methods) > 1:
         raise TreetError("--save holds one direction: leave out --both.")
@@ -330,6 +343,10 @@ def _check_outputs(methods: Sequence[Any], save: Path | None, plot: Path | None)
         from treet.plots import check_ending
 
         check_ending(plot)
+    files = [os.path.realpath(path) for path in (data, save, plot, html) if path is not None]
+    for path in files:
+        if files.count(path) > 1:
+            raise TreetError(f"DATA, --save, --plot and --html must be different files. Got {path} twice.")
 
 
 def _read(path: Path) -> DataTable:
@@ -397,8 +414,9 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _say(text: str) -> None:
-    """One line on standard error."""
-    print(f"treet: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    """One line on standard error, where there is one: print would take standard output instead."""
+    if sys.stderr is not None:
+        print(f"treet: {' '.join(text.split())}", file=sys.stderr, flush=True)
 
 
 def _fail(message: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,6 @@ def _made(folder: Path) -> Path:
 
 def _command(data: Path, estimator: str) -> str:
     return (
-        f"treet estimate {data} --source x --target y --both --target-history {HISTORY} "
+        f"treet estimate {shlex.quote(str(data))} --source x --target y --both --target-history {HISTORY} "
         f"--source-history {HISTORY} --estimator {estimator} --seed {SEED}"
     )

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 
+from treet.checks import check_whole
 from treet.errors import TreetError
 
 DEFAULT_HISTORY = 5
-
-
-def _check(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise TreetError(f"{name} must be a whole number of at least {least}. Got {value!r} instead.")
-    return int(value)
 
 
 def _range_in_words(first: int, count: int) -> str:
@@ -43,16 +37,16 @@ class Lags:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        set_(self, "target_history", _check("target_history", self.target_history, 1))
-        set_(self, "source_history", _check("source_history", self.source_history, 1))
-        set_(self, "delay", _check("delay", self.delay, 0))
+        set_(self, "target_history", check_whole("target_history", self.target_history, 1))
+        set_(self, "source_history", check_whole("source_history", self.source_history, 1))
+        set_(self, "delay", check_whole("delay", self.delay, 0))
         if self.condition_history is not None:
-            set_(self, "condition_history", _check("condition_history", self.condition_history, 1))
+            set_(self, "condition_history", check_whole("condition_history", self.condition_history, 1))
 
     @classmethod
     def from_memory(cls, memory: int) -> Lags:
         """The paper's TE(l): l past values of the target, l past values of the source and its present one."""
-        memory = _check("memory", memory, 1)
+        memory = check_whole("memory", memory, 1)
         return cls(target_history=memory, source_history=memory + 1, delay=0)
 
     @classmethod

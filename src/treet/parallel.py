@@ -34,8 +34,8 @@ def run_together(tasks: Sequence[Callable[[Advance], Result]], advance: Advance)
 
     workers = max(1, min(len(tasks), os.cpu_count() or 1))
     with _one_core_each(), ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(task, checked) for task in tasks]
         try:
+            futures = [pool.submit(task, checked) for task in tasks]
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()

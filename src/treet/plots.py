@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from treet.errors import TreetError
-from treet.files import replacing
+from treet.files import write_bytes
 from treet.results import TransferEntropyResult, percent
 
 if TYPE_CHECKING:
@@ -145,8 +145,10 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     check_ending(path)
     kind = Path(path).suffix[1:].lower()
     figure.draw_without_rendering()  # the ticks are final only after a first layout
-    with replacing(path) as temporary, rc_context({"svg.hashsalt": "treet"}):
-        figure.savefig(temporary, dpi=150, format=kind, metadata=METADATA.get(kind))
+    picture = io.BytesIO()
+    with rc_context({"svg.hashsalt": "treet"}):
+        figure.savefig(picture, dpi=150, format=kind, metadata=METADATA.get(kind))
+    write_bytes(path, picture.getvalue())
 
 
 def svg_text(figure: Figure) -> str:

@@ -11,16 +11,17 @@ from contextlib import contextmanager
 @contextmanager
 def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
     """A function that is told how much of ``total`` was done since its last call; any thread may call it."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda amount: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     lock = threading.Lock()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label.replace("[", r"\["), total=total)
+        task = bar.add_task(label, total=total)
 
         def advance(amount: float) -> None:
             with lock:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treet.errors import TreetError
+from treet.checks import check_choice
 from treet.files import write_text
 from treet.lags import Lags
 
@@ -26,8 +26,7 @@ NATS_PER = {"nats": 1.0, "bits": math.log(2.0)}
 
 
 def check_unit(unit: str) -> None:
-    if unit not in NATS_PER:
-        raise TreetError(f"unit must be 'nats' or 'bits'. Got {unit!r} instead.")
+    check_choice("unit", unit, NATS_PER)
 
 
 def percent(confidence: float) -> str:

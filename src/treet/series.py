@@ -25,12 +25,20 @@ class Scaler:
 
     @classmethod
     def of(cls, windows: Windows, positions: Integers) -> Scaler:
-        """From the time steps that the windows at ``positions`` stand on: training data only."""
-        values = windows.values[positions]
+        """From the time steps that the windows at ``positions`` reach over: training data only."""
+        values = windows.values[_reached(windows, positions)]
         mean, std = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
         # A channel that stands still in one part of the recording is shifted, not blown up.
         flat = ~(std > 1e-9 * np.maximum(np.abs(mean), np.finfo(float).tiny))
         return cls(np.nan_to_num(mean), np.where(flat, 1.0, std))
+
+
+def _reached(windows: Windows, positions: Integers) -> NDArray[np.bool_]:
+    """(time,): true from the oldest to the newest sample of every window at ``positions``."""
+    edges = np.zeros(len(windows.values) + 1, np.int64)
+    edges[positions - windows.span] += 1
+    edges[positions + 1] -= 1
+    return np.asarray(np.cumsum(edges[:-1]) > 0)
 
 
 class Series:

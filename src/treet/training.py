@@ -61,7 +61,7 @@ class Schedule:
 
     def most_steps(self, n_items: int) -> int:
         """Of the whole training on ``n_items`` items."""
-        return max(31 * self.least_steps, math.ceil(self.epochs * n_items / self.batch(n_items)))
+        return max(63 * self.least_steps, math.ceil(self.epochs * n_items / self.batch(n_items)))
 
     def first_steps(self, n_items: int) -> int:
         """Of the first cycle."""
@@ -93,9 +93,9 @@ def train(
     length, left = schedule.first_steps(len(items)), schedule.most_steps(len(items))
     share = 1 / left
     while left > 0 and not run.settled:
-        run.cycle(min(length, left), lambda: advance(share))
-        left, length = left - length, 2 * length
-    advance(max(0.0, left * share))
+        left -= run.cycle(min(length, left), lambda: advance(share))
+        length *= 2
+    advance(left * share)
     return run.finish(label)
 
 
@@ -121,8 +121,8 @@ class _Run:
         self.best_weights: dict[str, Any] = {}
         self.settled = False
 
-    def cycle(self, length: int, advance: Callable[[], None]) -> None:
-        """One cycle of ``length`` steps, or fewer where it settles before."""
+    def cycle(self, length: int, advance: Callable[[], None]) -> int:
+        """One cycle of ``length`` steps, or fewer where it settles before; how many there were."""
         optimiser, scheduler = self._optimiser(length)
         every, before, best = max(1, length // self.schedule.validations), self._last_step(), self.best
         for step in range(1, length + 1):
@@ -132,10 +132,11 @@ class _Run:
                 self._record(before + step)
             if self.schedule.stop == "no change" and self._unchanged():
                 self.settled = True
-                return
+                return step
         if self.schedule.stop == "no improvement":
             self.settled = self.best > best - self.schedule.tolerance
             self.model.load_state_dict(self.best_weights)
+        return length
 
     def _last_step(self) -> int:
         return self.steps[-1] if self.steps else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from treet.checks import check_number, check_whole
 from treet.data import as_recording, check_channels
-from treet.errors import TreetError, UnreliableEstimateWarning
+from treet.errors import UnreliableEstimateWarning
 from treet.lags import Lags
 from treet.results import TransferEntropyResult, Unit, check_unit
 from treet.statistics.intervals import normal_interval, standard_error
@@ -32,12 +34,14 @@ class Estimate:
     """What a method found, in nats: the part of a result that differs between methods.
 
     ``local`` (windows,) are the local values in the order of ``Windows.positions``; where it is given, the
-    standard error and the interval follow from it unless the method sets ``std_error`` itself.
+    standard error and the interval follow from it unless the method sets ``std_error`` itself. What the
+    method cannot see at all, ``resolution``, is added to their square.
     """
 
     te: float
     local: NDArray[np.float64] | None = None
     std_error: float | None = None
+    resolution: float = 0.0
     d_y: float | None = None
     d_xy: float | None = None
     p_value: float | None = None
@@ -90,14 +94,9 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_common(self) -> Lags:
         check_unit(self.unit)
-        if not 0 < self.confidence < 1:
-            raise TreetError(
-                f"confidence must lie between 0 and 1, such as 0.95. Got {self.confidence!r} instead."
-            )
-        if self.random_state is not None and not isinstance(self.random_state, int | np.integer):
-            raise TreetError(
-                f"random_state must be a whole number or None. Got {self.random_state!r} instead."
-            )
+        check_number("confidence", self.confidence, above=0, below=1)
+        if self.random_state is not None:
+            check_whole("random_state", self.random_state, 0)
         return Lags.resolve(
             self.memory, self.target_history, self.source_history, self.delay, self.condition_history
         )
@@ -112,7 +111,7 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _store(self, windows: Windows, estimate: Estimate, seconds: float) -> None:
         std_error = estimate.std_error
         if std_error is None and estimate.local is not None:
-            std_error = standard_error(windows.on_time_axis(estimate.local))
+            std_error = math.hypot(standard_error(windows.on_time_axis(estimate.local)), estimate.resolution)
         nats = TransferEntropyResult(
             source=windows.names["source"],
             target=windows.names["target"],

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from treet.estimators.presets import Settings
-from treet.nn.anchor import LinearAnchor, flat
+from treet.nn.anchor import LinearAnchor, as_rows
 from treet.reference import Gaussian, GaussianGivenPast, Reference, UniformBox
 from treet.series import Floats, Integers, Scaler, Series
 from treet.statistics.cross_fitting import Fold
@@ -66,10 +66,10 @@ def chunks(positions: Tensor, size: int = CHUNK) -> tuple[Tensor, ...]:
     return parts
 
 
-def inputs(series: Series, positions: Tensor, roles: tuple[Role, ...]) -> Iterator[tuple[Tensor, Tensor]]:
-    """(past, present) of all windows, a chunk at a time."""
+def batches_of_rows(series: Series, positions: Tensor, roles: tuple[Role, ...]) -> Iterator[Tensor]:
+    """Rows (1, past, present) of all windows, a chunk at a time."""
     for part in chunks(positions):
-        yield flat(list(series.pasts(part, roles).values())), series.present(part)
+        yield as_rows(list(series.pasts(part, roles).values()), series.present(part))
 
 
 def make_reference(name: str, anchor: LinearAnchor, series: Series, positions: Tensor) -> Reference:
@@ -79,5 +79,5 @@ def make_reference(name: str, anchor: LinearAnchor, series: Series, positions: T
         return UniformBox.around(present)
     if name == "gaussian":
         return Gaussian.of(present)
-    mean = anchor(flat(list(series.pasts(positions, ROLES_Y).values())), present)
+    mean = anchor(as_rows(list(series.pasts(positions, ROLES_Y).values()), present))
     return GaussianGivenPast(mean, anchor.log_std.exp().expand_as(mean))

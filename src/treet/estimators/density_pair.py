@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from treet.estimators.critic_pair import (
     GIVEN_PAST,
@@ -14,17 +11,23 @@ from treet.estimators.critic_pair import (
     ROLES_Y,
     CriticPair,
     as_tensor,
+    batches_of_rows,
     chunks,
-    inputs,
     make_reference,
 )
 from treet.estimators.presets import Settings
 from treet.nn.anchor import LinearAnchor
-from treet.nn.density_critic import DensityCritic
+from treet.nn.density_critic import NETWORK, DensityCritic
 from treet.series import Series
 from treet.statistics.cross_fitting import Fold
 from treet.training import Advance, History, train
 from treet.windows import Role
+
+MOST_VALUES = 2**24
+"""In the matrix of rows that regimes are searched in: more windows than it holds are thinned out evenly."""
+
+BEYOND_CHANCE = 1.64
+"""Standard errors by which a network has to be better than an expert: one-sided, 5 %."""
 
 
 class DensityPair(CriticPair):
@@ -40,25 +43,23 @@ class DensityPair(CriticPair):
     def fit(
         self, series: Series, fold: Fold, generator: torch.Generator, label: str, advance: Advance
     ) -> tuple[History, ...]:
-        training, validation = (as_tensor(part, series) for part in (fold.train, fold.validation))
-        rounds = ((self.y, ROLES_Y, "Y"), (self.xy, ROLES_XY, "XY"))
-        self.y.requires_grad_(True)
         histories = []
-        for critic, roles, name in rounds:
+        for critic, roles, name in ((self.y, ROLES_Y, "Y"), (self.xy, ROLES_XY, "XY")):
+            training = _Training(critic, series, fold, roles)
             critic.reset(generator)
-            critic.anchor.fit(inputs(series, training, roles), inputs(series, validation, roles))
             history = train(
                 critic,
-                _likelihood_loss(critic, series, roles),
-                partial(_validation_loss, critic, series, validation, roles),
-                training,
+                training.loss,
+                training.validation_loss,
+                training.windows,
                 self.settings.schedule,
                 generator,
                 f"critic of {name}, {label}",
                 lambda share: advance(share / 2),
             )
-            histories.append(history)
+            training.choose()
             critic.requires_grad_(False)
+            histories.append(history)
         return tuple(histories)
 
     def divergences(
@@ -69,14 +70,61 @@ class DensityPair(CriticPair):
         return y - reference, _scored(self.xy, series, positions, ROLES_XY) - reference
 
 
-def _likelihood_loss(
-    critic: DensityCritic, series: Series, roles: tuple[Role, ...]
-) -> Callable[[Tensor], Tensor]:
-    return lambda positions: -critic(series.pasts(positions, roles), series.present(positions)).mean()
+class _Training:
+    """One critic on the windows of one fold: its linear experts fitted, and what they say, once for all."""
+
+    def __init__(self, critic: DensityCritic, series: Series, fold: Fold, roles: tuple[Role, ...]) -> None:
+        self.critic, self.series, self.roles = critic, series, roles
+        training, self.validation = (as_tensor(part, series) for part in (fold.train, fold.validation))
+        self.positions = training
+        self.windows = torch.arange(len(training), device=series.device)
+        critic.anchor.fit(*(batches_of_rows(series, part, roles) for part in (training, self.validation)))
+        critic.regimes.fit(
+            critic.anchor, self._sampled(training), self._sampled(self.validation), critic.splitters()
+        )
+        self.predicted, self.validation_predicted = (
+            torch.cat([critic.predict(*self._windows(part)) for part in chunks(positions)])
+            for positions in (training, self.validation)
+        )
+
+    def _windows(self, positions: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        return self.series.pasts(positions, self.roles), self.series.present(positions)
+
+    def _sampled(self, positions: Tensor) -> Tensor:
+        most = max(1, MOST_VALUES // self.critic.anchor.coefficients.shape[1])
+        thinned = positions[:: -(-len(positions) // most)]
+        return torch.cat(list(batches_of_rows(self.series, thinned, self.roles)))
+
+    def loss(self, windows: Tensor) -> Tensor:
+        """Minus the mean log density."""
+        values = self._windows(self.positions[windows])
+        return -self.critic.log_density(*values, self.predicted[windows]).sum(1).mean()
+
+    @torch.no_grad()
+    def _validation(self) -> Tensor:
+        """(windows,): log densities of the validation windows."""
+        parts = zip(chunks(self.validation), chunks(self.validation_predicted), strict=True)
+        found = [self.critic.log_density(*self._windows(part), known) for part, known in parts]
+        return torch.cat(found).sum(1)
+
+    def validation_loss(self) -> float:
+        return -self._validation().mean().item()
+
+    def choose(self) -> None:
+        """Leave the network out unless it does better than the best expert alone beyond chance."""
+        network = self._validation()
+        alone = []
+        for expert in range(self.critic.n_experts):
+            self.critic.chosen.fill_(expert)
+            alone.append(self._validation())
+        best = max(range(len(alone)), key=lambda expert: alone[expert].mean().item())
+        gain = network - alone[best]
+        beyond = gain.mean() > BEYOND_CHANCE * gain.std() / len(gain) ** 0.5
+        self.critic.chosen.fill_(NETWORK if beyond else best)
 
 
 @torch.no_grad()
-def _scored(critic: nn.Module, series: Series, positions: Tensor, roles: tuple[Role, ...]) -> Tensor:
+def _scored(critic: DensityCritic, series: Series, positions: Tensor, roles: tuple[Role, ...]) -> Tensor:
     """(windows,): log densities, a chunk at a time."""
     parts = [critic(series.pasts(part, roles), series.present(part)) for part in chunks(positions)]
     return torch.cat(parts).cpu()
@@ -93,9 +141,3 @@ def _log_reference(name: str, anchor: LinearAnchor, series: Series, positions: T
         for part in chunks(positions)
     ]
     return torch.cat(parts).cpu()
-
-
-def _validation_loss(
-    critic: DensityCritic, series: Series, positions: Tensor, roles: tuple[Role, ...]
-) -> float:
-    return -_scored(critic, series, positions, roles).mean().item()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -115,8 +116,8 @@ class TREET(TransferEntropyEstimator):
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
             device = torch.device(self.device)
-            torch.zeros(1, device=device)
-        except (RuntimeError, AssertionError) as error:
+            torch.zeros(1, device=device).item()
+        except (RuntimeError, AssertionError, TypeError) as error:
             first_line = next(iter(str(error).splitlines()), "")
             raise TreetError(
                 f"device={self.device!r} cannot be used here: {first_line} Use 'auto' or 'cpu'."
@@ -137,7 +138,7 @@ class TREET(TransferEntropyEstimator):
         with progress(label, len(folds)) as advance:
             fitted = run_together(tasks, advance)
         self.folds_ = fitted
-        return self._put_together(fitted)
+        return self._put_together(windows, fitted)
 
     def _fit_fold(self, windows: Windows, fold: Fold, seed: int, label: str, advance: Advance) -> FittedFold:
         generator = torch.Generator().manual_seed(seed)
@@ -149,7 +150,7 @@ class TREET(TransferEntropyEstimator):
         y, xy = (part.numpy().astype(np.float64) for part in pair.divergences(series, test, generator))
         return FittedFold(pair, scaler, y, xy, histories)
 
-    def _put_together(self, fitted: Sequence[FittedFold]) -> Estimate:
+    def _put_together(self, windows: Windows, fitted: Sequence[FittedFold]) -> Estimate:
         y, xy = (np.concatenate([getattr(fold, name) for fold in fitted]) for name in ("y", "xy"))
         histories = tuple(history for fold in fitted for history in fold.histories)
         converged = all(history.converged for history in histories)
@@ -159,6 +160,7 @@ class TREET(TransferEntropyEstimator):
         return Estimate(
             te=float(local.mean()),
             local=local,
+            resolution=_resolution(windows),
             d_y=float(y.mean()),
             d_xy=float(xy.mean()),
             converged=converged,
@@ -212,3 +214,14 @@ class TREET(TransferEntropyEstimator):
         from treet.estimators.saving import load
 
         return load(cls, path)
+
+
+def _resolution(windows: Windows) -> float:
+    """Half of the smallest transfer entropy that can be told from none, a floor of the standard error.
+
+    An input of the source enters a critic when it raises the log likelihood of the ``n`` windows by about
+    ``log(n) / 2 + log(inputs)``. Below that both critics are one, the local values are all zero, and the
+    spread of the local values alone would claim to know the transfer entropy exactly.
+    """
+    n, inputs = len(windows), len(windows.lags.source_lags) * windows.width("source")
+    return (0.5 * math.log(n) + math.log(inputs)) / (2 * n)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from treet.estimators.critic_pair import (
     GIVEN_PAST,
@@ -12,8 +15,8 @@ from treet.estimators.critic_pair import (
     ROLES_Y,
     CriticPair,
     as_tensor,
+    batches_of_rows,
     chunks,
-    inputs,
     make_reference,
 )
 from treet.estimators.presets import Settings
@@ -39,8 +42,9 @@ class PaperPair(CriticPair):
         widths = {role: channels for role, (_, channels) in series.shapes(ROLES_XY).items()}
         target, condition = widths["target"], widths.get("condition", 0)
         sizes = {"heads": settings.heads, "width": settings.width, "feedforward": 2 * settings.width}
-        self.y = PaperCritic(series.lags, target, 0, condition, **sizes)
-        self.xy = PaperCritic(series.lags, target, widths["source"], condition, **sizes)
+        with _Undrawn():
+            self.y = PaperCritic(series.lags, target, 0, condition, **sizes)
+            self.xy = PaperCritic(series.lags, target, widths["source"], condition, **sizes)
         inputs = sum(lags * channels for lags, channels in series.shapes(ROLES_Y).values())
         self.anchor = LinearAnchor(inputs, target)
         self.register_buffer("length", torch.tensor(SEQUENCE))
@@ -48,12 +52,12 @@ class PaperPair(CriticPair):
     def fit(
         self, series: Series, fold: Fold, generator: torch.Generator, label: str, advance: Advance
     ) -> tuple[History, ...]:
-        _reset(self, generator)
+        reset(self, generator)
         parts = [as_tensor(part, series) for part in (fold.train, fold.validation, fold.test)]
         length = min(SEQUENCE, *(int(_runs(part)[1].min()) for part in parts))
         self.length = torch.tensor(length)
         training, validation = parts[:2]
-        self.anchor.fit(inputs(series, training, ROLES_Y), inputs(series, validation, ROLES_Y))
+        self.anchor.fit(*(batches_of_rows(series, part, ROLES_Y) for part in (training, validation)))
         history = train(
             self,
             lambda starts: self._loss(series, starts, generator),
@@ -69,7 +73,8 @@ class PaperPair(CriticPair):
 
     def _loss(self, series: Series, starts: Tensor, generator: torch.Generator) -> Tensor:
         objective = DRAWN[self.settings.objective]
-        scores = self._scores(series, starts, generator, None)
+        steps = starts[:, None] + torch.arange(int(self.length), device=starts.device)
+        scores = self._scores(series, steps, generator, None)
         # The critics share no weights, so one sum trains each on its own bound.
         return -torch.stack([objective(real, drawn) for real, drawn in scores]).sum()
 
@@ -79,17 +84,16 @@ class PaperPair(CriticPair):
         return (y - xy).mean().item()
 
     def _scores(
-        self, series: Series, starts: Tensor, generator: torch.Generator, box: Reference | None
+        self, series: Series, steps: Tensor, generator: torch.Generator, box: Reference | None
     ) -> list[tuple[Tensor, Tensor]]:
         """Real (batch, length) and reference (batch, length, draws) scores of Y and XY, on the same draws.
 
-        ``starts`` are the first windows of the sequences; ``box`` a reference for all of them.
+        ``steps`` (batch, length) are the windows of the sequences; ``box`` a reference for all of them.
         """
-        length, span = int(self.length), series.lags.span
-        present = starts[:, None] + torch.arange(length, device=starts.device)
-        reference = box or self._reference(series, present.flatten(), tuple(present.shape))
-        drawn = reference.sample((*present.shape, self.settings.draws), generator).to(series.device)
-        tokens = series.segments(starts - span, span + length, ("target", "source", "condition"))
+        span = series.lags.span
+        reference = box or self._reference(series, steps.flatten(), tuple(steps.shape))
+        drawn = reference.sample((*steps.shape, self.settings.draws), generator).to(series.device)
+        tokens = series.segments(steps[:, 0] - span, span + steps.shape[1], ("target", "source", "condition"))
         condition = tokens[2:]
         others = [torch.cat(condition, -1) if condition else None, torch.cat(tokens[1:], -1)]
         return [
@@ -106,15 +110,17 @@ class PaperPair(CriticPair):
     def divergences(
         self, series: Series, positions: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        length = int(self.length)
+        # New data may have only shorter stretches than the training had.
+        length = min(int(self.length), int(_runs(positions)[1].min()))
         tiles = _tiles(positions, length)
         per_context_form = self.settings.objective != "dv"
         same = self.settings.reference != GIVEN_PAST
         box = self._reference(series, positions, tuple(positions.shape)) if same else None
-        places = torch.searchsorted(positions, tiles[:, None] + torch.arange(length, device=tiles.device))
+        steps = tiles[:, None] + torch.arange(length, device=tiles.device)
+        places = torch.searchsorted(positions, steps)
         found = torch.zeros(2, len(positions), device=series.device)
         means = [StreamingLogMeanExp(), StreamingLogMeanExp()]
-        for part, where in zip(chunks(tiles, 256), chunks(places, 256), strict=True):
+        for part, where in zip(chunks(steps, 256), chunks(places, 256), strict=True):
             for row, (real, drawn) in enumerate(self._scores(series, part, generator, box)):
                 normaliser = torch.logsumexp(drawn, -1) - np.log(drawn.shape[-1]) if per_context_form else 0.0
                 found[row, where.flatten()] = (real - normaliser).flatten()
@@ -126,7 +132,19 @@ class PaperPair(CriticPair):
         return y, xy
 
 
-def _reset(module: nn.Module, generator: torch.Generator) -> None:
+class _Undrawn(TorchFunctionMode):
+    """Weights are made without a draw from PyTorch's global state: ``reset`` draws them."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function in (nn.init.kaiming_uniform_, nn.init.uniform_, Tensor.uniform_):
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return function(*args, **kwargs)
+
+
+def reset(module: nn.Module, generator: torch.Generator) -> None:
     """Draw all linear maps again, as PyTorch does, but from ``generator`` and not from global state."""
     with torch.no_grad():
         for part in module.modules():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import Any, Literal
 
+from treet.checks import check_choice, check_number, check_whole
 from treet.errors import TreetError
 from treet.training import Schedule
 
@@ -40,9 +40,10 @@ PRESETS = {
         width=64,
         folds=None,
         schedule=Schedule(
-            epochs=93,
+            epochs=126,
             batch_size=None,
             learning_rate=6e-3,
+            first_epochs=2,
             least_steps=100,
             weight_decay=0.1,
             clip=1.0,
@@ -72,8 +73,7 @@ PRESETS = {
 
 def resolve(preset: str, **changes: Any) -> Settings:
     """The settings of ``preset`` with those changes that are not None; raises for what makes no sense."""
-    if preset not in PRESETS:
-        raise TreetError(f"preset must be one of {', '.join(PRESETS)}. Got {preset!r} instead.")
+    check_choice("preset", preset, PRESETS)
     settings = PRESETS[preset]
     given = {name: value for name, value in changes.items() if value is not None}
     _check(preset, settings.critic, given)
@@ -86,9 +86,10 @@ def resolve(preset: str, **changes: Any) -> Settings:
 
 
 def _check(preset: str, critic: str, given: dict[str, Any]) -> None:
-    _check_choice("reference", given.get("reference"), REFERENCES)
     every = tuple(name for names in OBJECTIVES.values() for name in names)
-    _check_choice("objective", given.get("objective"), every)
+    for name, choices in (("reference", REFERENCES), ("objective", every)):
+        if name in given:
+            check_choice(name, given[name], choices)
     if "objective" in given and given["objective"] not in OBJECTIVES[critic]:
         raise TreetError(
             f"objective={given['objective']!r} does not apply to preset={preset!r}, whose critic is trained "
@@ -96,14 +97,6 @@ def _check(preset: str, critic: str, given: dict[str, Any]) -> None:
         )
     for name in ("epochs", "batch_size", "folds"):
         least = 2 if name == "folds" else 1
-        value = given.get(name, least)
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise TreetError(f"{name} must be a whole number of at least {least}. Got {value!r} instead.")
-    rate = given.get("learning_rate", 1e-3)
-    if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 < float(rate) < 1:
-        raise TreetError(f"learning_rate must lie between 0 and 1. Got {rate!r} instead.")
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value is not None and value not in choices:
-        raise TreetError(f"{name} must be one of {', '.join(map(repr, choices))}. Got {value!r} instead.")
+        check_whole(name, given.get(name, least), least)
+    if "learning_rate" in given:
+        check_number("learning_rate", given["learning_rate"], above=0, below=1)

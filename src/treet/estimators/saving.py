@@ -5,29 +5,47 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as as_bytes
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from treet.errors import TreetError
 from treet.estimators.critic_pair import CriticPair, FittedFold
 from treet.estimators.pairs import PAIRS
-from treet.files import replacing
+from treet.files import write_bytes
 from treet.lags import Lags
-from treet.results import TransferEntropyResult
-from treet.series import Scaler
+from treet.results import TransferEntropyResult, check_unit
+from treet.series import Floats, Scaler
 from treet.training import History
+from treet.windows import ROLES
 
 if TYPE_CHECKING:
     from treet.estimators.neural import TREET
 
 FORMAT = "treet estimator 1"
 LEFT_OUT = ("local", "history", "lags")  # of the result: kept as tensors or apart
+
+NUMBERS = ("te", "std_error", "confidence", "d_y", "d_xy", "seconds")
+LISTS = ("source", "target", "condition", "interval", "warnings")
+KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(NUMBERS, (int, float)),
+    **dict.fromkeys(LISTS, (list,)),
+    "n_windows": (int,),
+    "seed": (int, type(None)),
+    "p_value": (float, type(None)),
+    "converged": (bool,),
+    "unit": (str,),
+    "estimator": (str,),
+    "settings": (dict,),
+}
+"""What JSON holds for the fields of a result."""
 
 
 class Shapes:
@@ -58,8 +76,8 @@ def save(estimator: TREET, path: str | Path) -> None:
             f"scaler.{number}.{name}": torch.from_numpy(getattr(fold.scaler, name).copy())
             for name in ("mean", "std")
         }
-    with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata={"treet": json.dumps(_description(estimator))})
+    description = json.dumps(_description(estimator), default=_plain)
+    write_bytes(path, as_bytes(tensors, metadata={"treet": description}))
 
 
 def _numbered(estimator: TREET) -> Any:
@@ -81,6 +99,13 @@ def _description(estimator: TREET) -> dict[str, Any]:
     }
 
 
+def _plain(value: object) -> int | float | str:
+    """What JSON does not know: NumPy's numbers, and devices."""
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else str(value)
+
+
 def load(kind: type[TREET], path: str | Path) -> TREET:
     path = Path(path)
     if not path.is_file():
@@ -88,7 +113,8 @@ def load(kind: type[TREET], path: str | Path) -> TREET:
     try:
         with safe_open(path, framework="pt") as file:
             description = json.loads((file.metadata() or {})["treet"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # Copies: what is read lazily would break when the file is overwritten.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         return _rebuilt(kind, description, tensors)
     except TreetError:
         raise
@@ -100,7 +126,7 @@ def load(kind: type[TREET], path: str | Path) -> TREET:
         ValueError,
         AttributeError,
         RuntimeError,
-        RecursionError,
+        ArithmeticError,
     ) as error:
         raise TreetError(
             f"{path} is not a saved estimator, or it is damaged: {type(error).__name__}. Save it again."
@@ -111,50 +137,101 @@ def _rebuilt(kind: type[TREET], description: dict[str, Any], tensors: dict[str, 
     if description["format"] != FORMAT:
         raise TreetError(f"The file has the format {description['format']!r}; this version reads {FORMAT!r}.")
     estimator = kind(**description["parameters"])
-    lags = Lags(**description["lags"])
+    estimator._check_common()
     estimator.settings_ = estimator._resolved()
-    result = _result(description, lags, tensors)
-    channels = {role: len(getattr(result, role)) for role in ("target", "source", "condition")}
+    local = _local(description, tensors)
+    lags = _lags(description, longest=max(map(len, local)))
+    result = _result(description, lags, local)
+    channels: dict[str, int] = {role: len(getattr(result, role)) for role in ROLES}
     folds = []
+    _require(0 < description["folds"] <= len(tensors), "it has no folds, or more than tensors")
     for number in range(description["folds"]):
+        scaler = _scaler(tensors, number, sum(channels.values()))
         pair = _pair(estimator, Shapes(lags, channels), _under(tensors, f"fold.{number}."))
-        mean, std = (tensors[f"scaler.{number}.{name}"].numpy() for name in ("mean", "std"))
         empty = np.zeros(0)
-        folds.append(FittedFold(pair, Scaler(mean, std), empty, empty))
+        folds.append(FittedFold(pair, scaler, empty, empty))
     estimator.folds_ = folds
     estimator._set_fitted(result)
     return estimator
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise TreetError(f"The saved estimator is damaged: {otherwise}. Save it again.")
+
+
+def _local(description: dict[str, Any], tensors: Mapping[str, Tensor]) -> tuple[Floats, ...]:
+    """The local values, one array a trial."""
+    local = tuple(tensors[f"local.{number}"] for number in range(description["trials"]))
+    right = all(trial.dtype == torch.float64 and trial.ndim == 1 for trial in local)
+    _require(bool(local) and right, "its local values are not arrays (time,) of float64")
+    return tuple(trial.numpy() for trial in local)
+
+
+def _lags(description: dict[str, Any], longest: int) -> Lags:
+    """The lags; ones that no trial is long enough for would only take up memory."""
+    lags = Lags(**description["lags"])
+    _require(lags.span < longest, f"its lags ({lags}) are longer than its trials")
+    return lags
+
+
+def _scaler(tensors: Mapping[str, Tensor], number: int, channels: int) -> Scaler:
+    mean, std = (tensors[f"scaler.{number}.{name}"] for name in ("mean", "std"))
+    right = all(part.dtype == torch.float64 and part.shape == (channels,) for part in (mean, std))
+    _require(right, f"the scales of fold {number} are not one for each of {channels} channels")
+    right = bool(mean.isfinite().all() and std.isfinite().all() and (std > 0).all())
+    _require(right, f"the scales of fold {number} are not finite and positive")
+    return Scaler(mean.numpy(), std.numpy())
 
 
 def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
+class _Unallocated(TorchFunctionMode):
+    """Weights take no memory when they are made; small tables that are computed are made as usual."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        changed = {"device": "meta"} if function in (torch.empty, torch.zeros) else {}
+        return function(*args, **(kwargs or {}) | changed)
+
+
 def _pair(estimator: TREET, shapes: Shapes, weights: dict[str, Tensor]) -> CriticPair:
-    # On the meta device nothing is allocated until the file's own tensors are known to fit.
-    with torch.device("meta"):
+    # Nothing is allocated until the file's own tensors are known to fit.
+    with _Unallocated():
         pair = PAIRS[estimator.settings_.critic](cast("Any", shapes), estimator.settings_)
     shared = {f"xy.base.{name.removeprefix('y.')}": t for name, t in weights.items() if name.startswith("y.")}
     expected = pair.state_dict()
     given = weights | {name: tensor for name, tensor in shared.items() if name in expected}
+    for name, tensor in given.items():
+        like = expected.get(name)
+        right = like is not None and (tensor.dtype, tensor.shape) == (like.dtype, like.shape)
+        _require(right, f"its tensor {name!r} of {tensor.dtype}, {tuple(tensor.shape)}, has no place there")
     pair.load_state_dict(given, strict=True, assign=True)
     pair.requires_grad_(False)
     return pair
 
 
-def _result(description: dict[str, Any], lags: Lags, tensors: Mapping[str, Tensor]) -> TransferEntropyResult:
+def _result(description: dict[str, Any], lags: Lags, local: tuple[Floats, ...]) -> TransferEntropyResult:
     values = description["result"]
+    for name, kinds in KINDS.items():
+        _require(type(values[name]) in kinds, f"its {name} is {values[name]!r:.40}")
+    check_unit(values["unit"])
     for name in ("source", "target", "condition", "warnings"):
         values[name] = tuple(map(str, values[name]))
-    if values["interval"] is not None:
-        values["interval"] = tuple(values["interval"])
+    values |= {name: float(values[name]) for name in NUMBERS}
+    low, high = map(float, values["interval"])
+    values["interval"] = low, high
     histories = [_history(history) for history in description["history"]]
-    local = tuple(tensors[f"local.{number}"].numpy() for number in range(description["trials"]))
-    return TransferEntropyResult(**values, lags=lags, local=local or None, history=tuple(histories))
+    return TransferEntropyResult(**values, lags=lags, local=local, history=tuple(histories))
 
 
 def _history(values: dict[str, Any]) -> History:
-    plain: dict[str, Any] = {
-        key: tuple(item) if isinstance(item, list) else item for key, item in values.items()
-    }
-    return History(**plain)
+    step = tuple(map(int, values["step"]))
+    train, validation = (tuple(map(float, values[name])) for name in ("train", "validation"))
+    _require(len(step) == len(train) == len(validation), "its training history has holes")
+    return History(
+        str(values["label"]), step, train, validation, int(values["best_step"]), bool(values["converged"])
+    )

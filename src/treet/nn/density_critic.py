@@ -10,39 +10,43 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from treet.nn.anchor import LinearAnchor, flat
+from treet.nn.anchor import LinearAnchor, as_rows
 from treet.nn.lag_attention import LagAttention
+from treet.nn.regimes import MOST_SPLITTERS, Regimes, log_normal
 
 LEAST_LOG_SCALE = -5.0
-"""Of a component, relative to the anchor's: a density on a target with ties stays finite."""
+"""Of a component, relative to the regimes': a density on a target with ties stays finite."""
 
 SQUASH = 3.0
 """Contexts grow linearly up to about this many standard deviations, then logarithmically."""
 
 GATE = -2.0
-"""Where the gate starts: a network with the source has to earn its say."""
+"""The first log weight of each expert beside the network, which has to be given its say to learn."""
+
+NETWORK = -1
+"""In place of an expert's number: the network's mixture with all of them."""
 
 LOG_2_PI = math.log(2 * math.pi)
 
 
 class DensityCritic(nn.Module):
-    """``log p(y_t | past)``, a mixture of Gaussians around a linear prediction, with attention contexts.
+    """``log p(y_t | past)``: a mixture of fixed experts and of a network with attention over the past.
 
-    For each series a ``LagAttention`` turns the past into a few numbers; with the prediction of a
-    ``LinearAnchor`` they are the context. For each target channel, in order and given the channels before it,
-    a small network maps the context to the weights, means and scales of a mixture in the anchor's residual
-    ``r = (y - mean) / std``:
+    For each series a ``LagAttention`` turns the past into a few numbers; with the predictions of a
+    ``LinearAnchor`` and of ``Regimes`` they are the context. For each target channel, in order and given the
+    channels before it, a small network maps the context to the weights, means and scales of a mixture in the
+    residual of the regimes, ``r = (y - mean) / std``, and to the gates ``g`` of the experts:
 
-        p(r | context) = sum_k w_k N(r; m_k, s_k^2)
+        p(y | past) = g_0 sum_k w_k N(r; m_k, s_k^2) / std + g_1 p_1(y | past) + g_2 p_2(y | past)
 
-    The mean of a component is linear in the context plus what the network adds, so a piecewise linear
-    process needs nothing but weights that switch. As a critic the score is ``log p - log q``: the optimum of
-    Donsker and Varadhan, with a normaliser that is exactly one, so that its mean on held-out data is a mean
-    of log likelihood ratios that never exceeds the divergence in expectation.
+    Expert 1 is ``Regimes``, a piecewise linear density with sharp edges. Expert 2, where there is one, is
+    ``base``: a critic that sees less and is not trained here. Where the source tells nothing both critics
+    agree, and their difference, the transfer entropy, has next to no noise. Where the network adds nothing
+    on validation data, ``choose`` leaves it out.
 
-    With ``base``, a critic that sees less and is not trained here, the density is
-    ``(1 - g) p_base + g p`` with a gate ``g(context)`` that starts small: where the source tells nothing both
-    critics agree, and their difference, the transfer entropy, has next to no noise.
+    As a critic the score is ``log p - log q``: the optimum of Donsker and Varadhan, with a normaliser that is
+    exactly one, so that its mean on held-out data is a mean of log likelihood ratios that never exceeds the
+    divergence in expectation.
 
     ``pasts``    by role (batch, lags, channels), oldest first; ``present`` (batch, target channels).
     ``log_density(pasts, present)``  (batch, target channels): given the channels before; their sum is log p.
@@ -52,6 +56,8 @@ class DensityCritic(nn.Module):
     >>> critic(pasts, torch.randn(16, 1)).shape
     torch.Size([16])
     """
+
+    chosen: Tensor
 
     def __init__(
         self,
@@ -64,31 +70,33 @@ class DensityCritic(nn.Module):
         base: DensityCritic | None = None,
     ) -> None:
         super().__init__()
-        self.roles = tuple(shapes)
+        self.shapes = dict(shapes)
         self.streams = nn.ModuleDict(
             {
                 role: LagAttention(lags, channels, min(heads, lags))
                 for role, (lags, channels) in shapes.items()
             }
         )
-        self.anchor = LinearAnchor(
-            sum(lags * channels for lags, channels in shapes.values()), target_channels
-        )
+        seen = sum(lags * channels for lags, channels in shapes.values())
+        self.anchor = LinearAnchor(seen, target_channels)
+        self.regimes = Regimes(seen, target_channels)
         context = sum(min(heads, lags) * channels for lags, channels in shapes.values())
-        # The context, the prediction of this channel, the channels before it (zero for the others).
-        inputs = context + 1 + target_channels
-        outputs = 3 * components + (base is not None)
+        # The context, three predictions for this channel, the channels before it (zero for the others).
+        inputs = context + 3 + target_channels
+        outputs = 3 * components + 1 + (base is not None)
         self.first = ChannelLinear(target_channels, inputs, width)
         self.second = ChannelLinear(target_channels, width, width)
         self.last = ChannelLinear(target_channels, width, outputs)
         self.skip = ChannelLinear(target_channels, inputs, outputs)
         self.components = components
         self.base = base
-        if base is not None:
-            base.requires_grad_(False)
+        self.register_buffer("chosen", torch.tensor(NETWORK))
 
     def reset(self, generator: torch.Generator) -> None:
-        """Draw the first weights; the mixture starts as the anchor's Gaussian, scales spread around it."""
+        """Draw the first weights; the mixture starts as the regimes' Gaussian, scales spread around it."""
+        self.requires_grad_(True)
+        if self.base is not None:
+            self.base.requires_grad_(False)
         for stream in self.streams.values():
             cast("LagAttention", stream).reset(generator)
         for layer, gain in ((self.first, 1.0), (self.second, 1.0), (self.last, 0.3), (self.skip, 0.1)):
@@ -99,36 +107,72 @@ class DensityCritic(nn.Module):
             start[3 * self.components :] = GATE
             self.last.bias.copy_(start.expand_as(self.last.bias))
 
+    @property
+    def n_experts(self) -> int:
+        return 1 if self.base is None else 2
+
+    def splitters(self) -> Tensor:
+        """The columns of ``as_rows`` that may decide the regime: the newest of each series."""
+        share = MOST_SPLITTERS // sum(channels for _, channels in self.shapes.values())
+        columns, first = [], 1
+        for lags, channels in self.shapes.values():
+            columns.append(
+                torch.arange(first + max(0, lags - max(1, share)) * channels, first + lags * channels)
+            )
+            first += lags * channels
+        return torch.cat(columns)
+
     def forward(self, pasts: Mapping[str, Tensor], present: Tensor) -> Tensor:
         """(batch,): the log density of ``present``."""
         return self.log_density(pasts, present).sum(-1)
 
-    def log_density(self, pasts: Mapping[str, Tensor], present: Tensor) -> Tensor:
-        """(batch, target channels): the log density of each channel given the channels before it."""
-        mean = self.anchor(flat([pasts[role] for role in self.roles]), present)
-        outputs = self._outputs(pasts, mean, present)
-        residual = (present - mean) * torch.exp(-self.anchor.log_std)
-        own = _log_mixture(residual, outputs, self.components) - self.anchor.log_std
-        if self.base is None:
-            return own
-        gate = outputs[..., -1]
-        other = self.base.log_density(pasts, present)
-        return torch.logaddexp(functional.logsigmoid(gate) + own, functional.logsigmoid(-gate) + other)
+    def log_density(
+        self, pasts: Mapping[str, Tensor], present: Tensor, predicted: Tensor | None = None
+    ) -> Tensor:
+        """(batch, target channels): the log density of each channel given the channels before it.
 
-    def _outputs(self, pasts: Mapping[str, Tensor], mean: Tensor, present: Tensor) -> Tensor:
+        ``predicted`` is what ``predict`` gives, where it is known already: it does not change in training.
+        """
+        predicted = self.predict(pasts, present) if predicted is None else predicted
+        linear, mean, log_std = predicted[..., :3].unbind(-1)
+        residual = present - mean
+        experts = torch.cat([log_normal(residual, log_std)[..., None], predicted[..., 3:]], -1)
+        if self.chosen != NETWORK:
+            return experts[..., self.chosen]
+        outputs = self._outputs(pasts, present, self._features(linear, mean, log_std))
+        own = _log_mixture(residual * torch.exp(-log_std), outputs, self.components) - log_std
+        gates = functional.pad(outputs[..., 3 * self.components :], (1, 0)).log_softmax(-1)
+        return torch.logsumexp(gates + torch.cat([own[..., None], experts], -1), -1)
+
+    @torch.no_grad()
+    def predict(self, pasts: Mapping[str, Tensor], present: Tensor) -> Tensor:
+        """(batch, target channels, 3 or 4): the anchor's mean, the regimes' mean and log std, log p_base."""
+        rows = as_rows([pasts[role] for role in self.shapes], present)
+        found = [self.anchor(rows), *self.regimes(rows)]
+        if self.base is not None:
+            found.append(self.base.log_density(pasts, present))
+        return torch.stack(found, -1)
+
+    def _features(self, linear: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+        """(batch, target channels, 3): the linear prediction, and how the regimes differ from it."""
+        log_scale = self.anchor.log_std
+        difference = (mean - linear) * torch.exp(-log_scale)
+        return torch.stack([linear, difference, log_std - log_scale], -1)
+
+    def _outputs(self, pasts: Mapping[str, Tensor], present: Tensor, features: Tensor) -> Tensor:
         """(batch, target channels, outputs): what the network says of each channel."""
-        context = torch.cat([self.streams[role](pasts[role]) for role in self.roles], 1)
+        context = torch.cat([self.streams[role](pasts[role]) for role in self.shapes], 1)
         channels = present.shape[1]
         before = present[:, None] * torch.ones(channels, channels, device=present.device).tril(-1)
-        inputs = torch.cat([context[:, None].expand(-1, channels, -1), mean[..., None], before], -1)
-        inputs = SQUASH * torch.asinh(inputs.transpose(0, 1) / SQUASH)
+        inputs = torch.cat([context[:, None].expand(-1, channels, -1), features, before], -1)
+        inputs = _squashed(inputs.transpose(0, 1))
         hidden = functional.silu(self.first(inputs))
         hidden = functional.silu(self.second(hidden))
         return cast("Tensor", (self.last(hidden) + self.skip(inputs)).transpose(0, 1))
 
     def attention(self, pasts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """By role (batch, heads, lags): how much each past value weighs, oldest first."""
-        return {role: cast("LagAttention", self.streams[role]).weights(pasts[role]) for role in self.roles}
+        return {role: cast("LagAttention", self.streams[role]).weights(pasts[role]) for role in self.shapes}
 
 
 class ChannelLinear(nn.Module):
@@ -147,6 +191,11 @@ class ChannelLinear(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         return torch.baddbmm(self.bias, inputs, self.weight)
+
+
+def _squashed(values: Tensor) -> Tensor:
+    """Small values as they are, large ones by their logarithm: cheaper than the inverse hyperbolic sine."""
+    return SQUASH * torch.log1p(values.abs() / SQUASH).copysign(values)
 
 
 def _log_mixture(residual: Tensor, outputs: Tensor, components: int) -> Tensor:

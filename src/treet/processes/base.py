@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treet.checks import check_whole
 from treet.data import Recording
 from treet.errors import TreetError
 from treet.lags import Lags
@@ -18,21 +17,6 @@ from treet.windows import Windows
 
 Floats = NDArray[np.float64]
 RandomState = int | np.random.Generator | None
-
-
-def check_whole(name: str, value: object, least: int) -> int:
-    """``value`` as an int; raises unless it is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise TreetError(f"{name} must be a whole number of at least {least}. Got {value!r} instead.")
-    return int(value)
-
-
-def check_number(name: str, value: object, above: float = -math.inf, below: float = math.inf) -> None:
-    """Raise unless ``above < value < below``, a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not above < float(value) < below:
-        limits = "a finite number" if above == -math.inf else f"a finite number above {above:g}"
-        limits += "" if below == math.inf else f" and below {below:g}"
-        raise TreetError(f"{name} must be {limits}. Got {value!r} instead.")
 
 
 def check_random_state(random_state: RandomState) -> np.random.Generator:

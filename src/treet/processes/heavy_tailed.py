@@ -11,7 +11,8 @@ from scipy.signal import lfilter
 from scipy.special import entr, gammaln
 from scipy.stats import t as student
 
-from treet.processes.base import Floats, check_number
+from treet.checks import check_number
+from treet.processes.base import Floats
 from treet.processes.driven import Driven
 
 STEP = 0.4

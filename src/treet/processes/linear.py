@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from treet.checks import check_number, check_whole
 from treet.errors import TreetError
 from treet.lags import Lags
-from treet.processes.base import Direction, Floats, Process, check_number, check_whole, numbered
+from treet.processes.base import Direction, Floats, Process, numbered
 from treet.processes.dynamics import Dynamics, Variables, check_noisy
 from treet.windows import Role, Windows
 

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from treet.checks import check_number
 from treet.errors import TreetError
-from treet.processes.base import Floats, check_number
+from treet.processes.base import Floats
 from treet.processes.driven import Driven
 
 BURN_IN = 1000

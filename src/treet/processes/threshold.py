@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from treet.processes.base import Floats, check_number, check_whole, numbered
+from treet.checks import check_number, check_whole
+from treet.processes.base import Floats, numbered
 from treet.processes.driven import Driven
 
 

@@ -1,0 +1,246 @@
+"""Piecewise linear densities: regimes that begin where one value of the past passes a threshold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from treet.nn.anchor import LEAST_STD, LinearAnchor
+from treet.nn.linear import sparse
+
+MOST_REGIMES = 8
+LEAST_ROWS = 25
+"""In a regime: fewer do not give a regression and its variance."""
+
+MOST_SPLITTERS = 128
+"""Inputs that may decide the regime: evenly many of each series, the newest, where there are more."""
+
+REFINEMENTS = 4
+LOG_2_PI = math.log(2 * math.pi)
+
+
+class Regimes(nn.Module):
+    """A density of each target channel, linear and Gaussian in the past within each of a few regimes.
+
+        y_i ~ N(coefficients_{i,s} . (1, past, y), std_{i,s}^2)   in the regime s(past)
+
+    The regimes are the leaves of a tree: one becomes two where an input passes a threshold. This is Tong's
+    threshold autoregression with the regimes searched for. A network blurs such an edge, and misses a regime
+    that is rarely visited; a search over thresholds finds it as sharply as the data allow. Without any split
+    it is the ``LinearAnchor``. Fixed once fitted.
+
+    ``rows`` (batch, 1 + inputs + channels) from ``as_rows`` -> mean and log std, each (batch, channels).
+    """
+
+    coefficients: Tensor
+    log_std: Tensor
+    parent: Tensor
+    variable: Tensor
+    threshold: Tensor
+
+    def __init__(self, inputs: int, channels: int) -> None:
+        super().__init__()
+        splits = MOST_REGIMES - 1
+        self.register_buffer("coefficients", torch.zeros(channels, MOST_REGIMES, 1 + inputs + channels))
+        self.register_buffer("log_std", torch.zeros(channels, MOST_REGIMES))
+        # Rows of the regime ``parent`` whose ``variable`` is at or above ``threshold`` form a new regime, in
+        # the order of the splits. Regime 0 is the first; a split that is not used has the parent -1.
+        self.register_buffer("parent", torch.full((channels, splits), -1))
+        self.register_buffer("variable", torch.zeros(channels, splits, dtype=torch.long))
+        self.register_buffer("threshold", torch.zeros(channels, splits))
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        regime = self.regime(rows)[..., None]
+        means = (rows @ self.coefficients.flatten(0, 1).mT).view(-1, *self.log_std.shape)
+        mean = means.gather(2, regime)[..., 0]
+        return mean, self.log_std.expand_as(means).gather(2, regime)[..., 0]
+
+    def regime(self, rows: Tensor) -> Tensor:
+        """(batch, channels): the number of the regime that each row lies in."""
+        regime = torch.zeros(len(rows), len(self.parent), dtype=torch.long, device=rows.device)
+        for split in range(MOST_REGIMES - 1):
+            above = rows[:, self.variable[:, split]] >= self.threshold[:, split]
+            regime[above & (regime == self.parent[:, split])] = split + 1
+        return regime
+
+    def fit(self, anchor: LinearAnchor, training: Tensor, validation: Tensor, splitters: Tensor) -> None:
+        """Search from the fitted ``anchor``, on rows; ``splitters`` are the columns that may split."""
+        channels, columns = anchor.coefficients.shape
+        self.parent.fill_(-1)
+        for channel in range(channels):
+            known = columns - channels + channel
+            coefficients = anchor.coefficients[channel, :known]
+            root = _Regime(training, validation, known, coefficients, anchor.log_std[channel].exp().item())
+            for number, regime in enumerate(self._grow(channel, root, splitters)):
+                self.coefficients[channel, number, :known] = regime.coefficients
+                self.log_std[channel, number] = math.log(regime.std)
+
+    def _grow(self, channel: int, root: _Regime, splitters: Tensor) -> list[_Regime]:
+        """The regimes of one channel; the tree is written down on the way, breadth first."""
+        regimes, waiting = [root], [0]
+        while waiting and len(regimes) < MOST_REGIMES:
+            number = waiting.pop(0)
+            split = _best_split(regimes[number], splitters)
+            if split is None:
+                continue
+            place = len(regimes) - 1
+            self.parent[channel, place] = number
+            self.variable[channel, place] = split.variable
+            self.threshold[channel, place] = split.threshold
+            regimes[number] = split.below
+            regimes.append(split.above)
+            waiting += [number, len(regimes) - 1]
+        return regimes
+
+
+@dataclass(frozen=True, eq=False)
+class _Regime:
+    """The rows of one regime, and the regression of column ``known`` on those before it."""
+
+    training: Tensor
+    validation: Tensor
+    known: int
+    coefficients: Tensor
+    std: float
+
+    @property
+    def terms(self) -> int:
+        return int((self.coefficients != 0).sum())
+
+    def residual(self, rows: Tensor) -> Tensor:
+        return rows[:, self.known] - rows[:, : self.known] @ self.coefficients
+
+    def log_density(self, rows: Tensor) -> Tensor:
+        return log_normal(self.residual(rows), torch.tensor(math.log(self.std)))
+
+    def refitted(self, inside: Tensor, inside_validation: Tensor) -> _Regime:
+        """The regime of those rows alone: a sparse regression, or this one's with a spread of its own."""
+        training, validation = self.training[inside], self.validation[inside_validation]
+        rows = training[:, : self.known + 1].to(torch.float64)
+        coefficients = sparse(rows.mT @ rows / len(rows), self.known, len(rows)).to(training)
+        found = []
+        for candidate in (coefficients, self.coefficients):
+            regime = _Regime(training, validation, self.known, candidate, 1.0)
+            free = len(rows) / max(1.0, len(rows) - regime.terms * (candidate is coefficients))
+            std = max((regime.residual(training).square().mean() * free).sqrt().item(), LEAST_STD)
+            found.append(_Regime(training, validation, self.known, candidate, std))
+        own, same = found
+        cost = 0.5 * math.log(len(rows)) * own.terms
+        return own if len(rows) * math.log(same.std / own.std) > cost else same
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    variable: int
+    threshold: float
+    below: _Regime
+    above: _Regime
+
+
+def _best_split(regime: _Regime, splitters: Tensor) -> _Split | None:
+    """The split that tells most, or None where none earns its parameters, in training and in validation."""
+    place = _promising(regime, splitters)
+    if place is None:
+        return None
+    variable, threshold = place
+    split = _split_at(regime, variable, threshold)
+    for _ in range(REFINEMENTS):
+        better = _sharpened(regime, split)
+        if better is None or better == split.threshold:
+            break
+        split = _split_at(regime, variable, better)
+    return split if _worthwhile(regime, split, len(splitters)) else None
+
+
+def _split_at(regime: _Regime, variable: int, threshold: float) -> _Split:
+    above, above_ = regime.training[:, variable] >= threshold, regime.validation[:, variable] >= threshold
+    return _Split(variable, threshold, regime.refitted(~above, ~above_), regime.refitted(above, above_))
+
+
+def _promising(regime: _Regime, splitters: Tensor) -> tuple[int, float] | None:
+    """The column and threshold at which the regression changes most, by score tests at tail quantiles.
+
+    Let S be the rows above a threshold. If the regression does not change there, the score
+    ``U_j = sum over S of r z_j`` of input j is about normal with the variance ``V_j = sum over S of z_j^2``
+    (and that of the other side); what a coefficient of its own would gain is about ``U_j^2 / 2 V_j``.
+    """
+    rows = regime.training
+    if len(rows) < 2 * LEAST_ROWS or not len(splitters):
+        return None
+    inputs, residual = rows[:, : regime.known], regime.residual(rows) / regime.std
+    values, squares = rows[:, splitters], rows[:, : regime.known].square()
+    ordered = values.sort(0).values
+    total, cost = squares.sum(0), 0.5 * math.log(len(rows)) + math.log(regime.known)
+    best, place = 0.0, None
+    for cut in _cuts(len(rows)):
+        thresholds = ordered[cut]
+        above = (values >= thresholds).to(rows.dtype)
+        gains = _gains(above, inputs, squares, total, residual, cost)
+        found = int(gains.argmax())
+        if gains[found] > best:
+            best, place = gains[found].item(), (int(splitters[found]), thresholds[found].item())
+    return place
+
+
+def _cuts(count: int) -> list[int]:
+    """Where to cut ``count`` ordered rows: at halves, quarters, eighths .. from both ends."""
+    tails = [count >> power for power in range(1, count.bit_length()) if count >> power >= LEAST_ROWS]
+    return sorted({*tails, *(count - tail for tail in tails)})
+
+
+def _gains(
+    above: Tensor, inputs: Tensor, squares: Tensor, total: Tensor, residual: Tensor, cost: float
+) -> Tensor:
+    """(splitters,): what splitting at each would gain in log likelihood, about."""
+    inside = above.mT @ squares
+    # What an input tells in all rows alike needs no split.
+    score = (above * residual[:, None]).mT @ inputs - inside / total * (residual @ inputs)
+    tiny = 1e-6 * total + 1e-12
+    information = 1 / inside.clamp(min=tiny) + 1 / (total - inside).clamp(min=tiny)
+    mean_gain = (0.5 * score.square() * information - cost).clamp(min=0).sum(1)
+    count = above.sum(0)
+    rest = len(above) - count
+    spread = residual.square() @ above / count.clamp(min=1)
+    rest_spread = (residual.square().sum() - spread * count) / rest.clamp(min=1)
+    spread_gain = sum(
+        0.5 * n * (s.clamp(min=1e-6) - 1 - s.clamp(min=1e-6).log())
+        for n, s in ((count, spread), (rest, rest_spread))
+    )
+    enough = (count >= LEAST_ROWS) & (rest >= LEAST_ROWS)
+    return torch.where(enough, mean_gain + spread_gain, 0.0)
+
+
+def _sharpened(regime: _Regime, split: _Split) -> float | None:
+    """The best threshold for the two regressions of ``split``."""
+    values, order = regime.training[:, split.variable].sort()
+    rows = regime.training[order]
+    below, above = split.below.log_density(rows), split.above.log_density(rows)
+    gain = (below - above).to(torch.float64).cumsum(0)[LEAST_ROWS - 1 : -LEAST_ROWS]
+    lower, upper = values[LEAST_ROWS - 1 : -LEAST_ROWS], values[LEAST_ROWS : len(values) - LEAST_ROWS + 1]
+    gain = torch.where(upper > lower, gain, -math.inf)
+    best = int(gain.argmax())
+    if not math.isfinite(gain[best]):
+        return None
+    return ((lower[best] + upper[best]) / 2).item()
+
+
+def _worthwhile(regime: _Regime, split: _Split, n_splitters: int) -> bool:
+    parts = (split.below, split.above)
+    if min(len(part.training) for part in parts) < LEAST_ROWS:
+        return False
+    count = len(regime.training)
+    parameters = max(1, sum(part.terms + 1 for part in parts) - regime.terms - 1)
+    cost = 0.5 * parameters * math.log(count) + math.log(count * n_splitters)
+    gained = sum(part.log_density(part.training).sum().item() for part in parts)
+    gained -= regime.log_density(regime.training).sum().item()
+    held_out = sum(part.log_density(part.validation).sum().item() for part in parts)
+    held_out -= regime.log_density(regime.validation).sum().item()
+    return gained > cost and held_out > 0
+
+
+def log_normal(residual: Tensor, log_std: Tensor) -> Tensor:
+    """The log density of N(0, std^2) at ``residual``."""
+    return -0.5 * (residual * torch.exp(-log_std)).square() - log_std - 0.5 * LOG_2_PI
