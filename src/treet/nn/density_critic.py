@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from treet.nn.anchor import LinearAnchor, as_rows
 from treet.nn.lag_attention import LagAttention
-from treet.nn.regimes import MOST_SPLITTERS, Regimes, log_normal
+from treet.nn.regimes import MOST_SPLITTERS, Regimes
 
 LEAST_LOG_SCALE = -5.0
 """Of a component, relative to the regimes': a density on a target with ties stays finite."""
@@ -135,23 +135,23 @@ class DensityCritic(nn.Module):
         """
         predicted = self.predict(pasts, present) if predicted is None else predicted
         linear, mean, log_std = predicted[..., :3].unbind(-1)
-        residual = present - mean
-        experts = torch.cat([log_normal(residual, log_std)[..., None], predicted[..., 3:]], -1)
+        experts = predicted[..., 3:]
         if self.chosen != NETWORK:
             return experts[..., self.chosen]
         outputs = self._outputs(pasts, present, self._features(linear, mean, log_std))
-        own = _log_mixture(residual * torch.exp(-log_std), outputs, self.components) - log_std
+        residual = (present - mean) * torch.exp(-log_std)
+        own = _log_mixture(residual, outputs, self.components) - log_std
         gates = functional.pad(outputs[..., 3 * self.components :], (1, 0)).log_softmax(-1)
         return torch.logsumexp(gates + torch.cat([own[..., None], experts], -1), -1)
 
     @torch.no_grad()
     def predict(self, pasts: Mapping[str, Tensor], present: Tensor) -> Tensor:
-        """(batch, target channels, 3 or 4): the anchor's mean, the regimes' mean and log std, log p_base."""
+        """(batch, target channels, 4 or 5): the anchor's mean, what the regimes say, and log p_base."""
         rows = as_rows([pasts[role] for role in self.shapes], present)
-        found = [self.anchor(rows), *self.regimes(rows)]
+        found = [self.anchor(rows)[..., None], self.regimes(rows)]
         if self.base is not None:
-            found.append(self.base.log_density(pasts, present))
-        return torch.stack(found, -1)
+            found.append(self.base.log_density(pasts, present)[..., None])
+        return torch.cat(found, -1)
 
     def _features(self, linear: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
         """(batch, target channels, 3): the linear prediction, and how the regimes differ from it."""

@@ -19,57 +19,75 @@ MOST_SPLITTERS = 128
 """Inputs that may decide the regime: evenly many of each series, the newest, where there are more."""
 
 REFINEMENTS = 4
+
+MOST_EDGES = 16
+"""Thresholds of one split that are kept: where values are dense, more than one explains the data."""
+
 LOG_2_PI = math.log(2 * math.pi)
 
 
 class Regimes(nn.Module):
     """A density of each target channel, linear and Gaussian in the past within each of a few regimes.
 
-        y_i ~ N(coefficients_{i,s} . (1, past, y), std_{i,s}^2)   in the regime s(past)
+        p(y_i | past) = sum_s w_{i,s}(past) N(y_i; coefficients_{i,s} . (1, past, y), std_{i,s}^2)
 
-    The regimes are the leaves of a tree: one becomes two where an input passes a threshold. This is Tong's
+    The regimes s are the leaves of a tree: one becomes two where an input passes a threshold. This is Tong's
     threshold autoregression with the regimes searched for. A network blurs such an edge, and misses a regime
-    that is rarely visited; a search over thresholds finds it as sharply as the data allow. Without any split
-    it is the ``LinearAnchor``. Fixed once fitted.
+    that is rarely visited; a search over thresholds finds it as sharply as the data allow. The data allow a
+    few neighbouring thresholds: each counts by its likelihood, so that ``w`` is the probability that the past
+    lies in the regime, one or zero but for a past right at the edge. Without any split it is the
+    ``LinearAnchor``. Fixed once fitted.
 
-    ``rows`` (batch, 1 + inputs + channels) from ``as_rows`` -> mean and log std, each (batch, channels).
+    ``rows`` (batch, 1 + inputs + channels) from ``as_rows`` -> (batch, channels, 3): mean and log std of the
+    most probable regime, and log p.
     """
 
     coefficients: Tensor
     log_std: Tensor
     parent: Tensor
     variable: Tensor
-    threshold: Tensor
+    edges: Tensor
+    shares: Tensor
 
     def __init__(self, inputs: int, channels: int) -> None:
         super().__init__()
         splits = MOST_REGIMES - 1
         self.register_buffer("coefficients", torch.zeros(channels, MOST_REGIMES, 1 + inputs + channels))
         self.register_buffer("log_std", torch.zeros(channels, MOST_REGIMES))
-        # Rows of the regime ``parent`` whose ``variable`` is at or above ``threshold`` form a new regime, in
-        # the order of the splits. Regime 0 is the first; a split that is not used has the parent -1.
-        self.register_buffer("parent", torch.full((channels, splits), -1))
+        # Rows of the regime ``parent`` whose ``variable`` is at or above the threshold form a new regime, in
+        # the order of the splits. Each of ``edges`` is the threshold with the probability in ``shares``; a
+        # split that is not used has the shares 0.
+        self.register_buffer("parent", torch.zeros(channels, splits, dtype=torch.long))
         self.register_buffer("variable", torch.zeros(channels, splits, dtype=torch.long))
-        self.register_buffer("threshold", torch.zeros(channels, splits))
+        self.register_buffer("edges", torch.zeros(channels, splits, MOST_EDGES))
+        self.register_buffer("shares", torch.zeros(channels, splits, MOST_EDGES))
 
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        regime = self.regime(rows)[..., None]
-        means = (rows @ self.coefficients.flatten(0, 1).mT).view(-1, *self.log_std.shape)
-        mean = means.gather(2, regime)[..., 0]
-        return mean, self.log_std.expand_as(means).gather(2, regime)[..., 0]
+    def forward(self, rows: Tensor) -> Tensor:
+        weights = self.weights(rows)
+        means = (rows @ self.coefficients.flatten(0, 1).mT).view_as(weights)
+        log_stds = self.log_std.expand_as(means)
+        present = rows[:, -len(self.parent) :, None]
+        log_density = torch.logsumexp(weights.log() + log_normal(present - means, log_stds), -1)
+        likely = weights.argmax(-1, keepdim=True)
+        mean, log_std = (found.gather(-1, likely)[..., 0] for found in (means, log_stds))
+        return torch.stack([mean, log_std, log_density], -1)
 
-    def regime(self, rows: Tensor) -> Tensor:
-        """(batch, channels): the number of the regime that each row lies in."""
-        regime = torch.zeros(len(rows), len(self.parent), dtype=torch.long, device=rows.device)
+    def weights(self, rows: Tensor) -> Tensor:
+        """(batch, channels, regimes): the probability that each row lies in each regime."""
+        weights = torch.zeros(len(rows), *self.log_std.shape, device=rows.device)
+        weights[..., 0] = 1.0
         for split in range(MOST_REGIMES - 1):
-            above = rows[:, self.variable[:, split]] >= self.threshold[:, split]
-            regime[above & (regime == self.parent[:, split])] = split + 1
-        return regime
+            passed = rows[:, self.variable[:, split], None] >= self.edges[:, split]
+            parent = self.parent[:, split].expand(len(rows), -1)[..., None]
+            moved = weights.gather(-1, parent) * (passed * self.shares[:, split]).sum(-1, keepdim=True)
+            weights.scatter_add_(-1, parent, -moved)
+            weights[..., split + 1] = moved[..., 0]
+        return weights.clamp(min=0)
 
     def fit(self, anchor: LinearAnchor, training: Tensor, validation: Tensor, splitters: Tensor) -> None:
         """Search from the fitted ``anchor``, on rows; ``splitters`` are the columns that may split."""
         channels, columns = anchor.coefficients.shape
-        self.parent.fill_(-1)
+        self.shares.zero_()
         for channel in range(channels):
             known = columns - channels + channel
             coefficients = anchor.coefficients[channel, :known]
@@ -89,7 +107,8 @@ class Regimes(nn.Module):
             place = len(regimes) - 1
             self.parent[channel, place] = number
             self.variable[channel, place] = split.variable
-            self.threshold[channel, place] = split.threshold
+            kept = len(split.edges)
+            self.edges[channel, place, :kept], self.shares[channel, place, :kept] = split.edges, split.shares
             regimes[number] = split.below
             regimes.append(split.above)
             waiting += [number, len(regimes) - 1]
@@ -134,10 +153,21 @@ class _Regime:
 
 @dataclass(frozen=True, eq=False)
 class _Split:
+    """Two regimes, and what they say of the threshold between them.
+
+    ``edges`` (candidates,) with the probabilities ``shares``, all prior values being equally likely.
+    """
+
     variable: int
     threshold: float
     below: _Regime
     above: _Regime
+    edges: Tensor
+    shares: Tensor
+
+    @property
+    def best(self) -> float:
+        return self.edges[self.shares.argmax()].item()
 
 
 def _best_split(regime: _Regime, splitters: Tensor) -> _Split | None:
@@ -148,16 +178,17 @@ def _best_split(regime: _Regime, splitters: Tensor) -> _Split | None:
     variable, threshold = place
     split = _split_at(regime, variable, threshold)
     for _ in range(REFINEMENTS):
-        better = _sharpened(regime, split)
-        if better is None or better == split.threshold:
+        if split.best == split.threshold:
             break
-        split = _split_at(regime, variable, better)
+        split = _split_at(regime, variable, split.best)
     return split if _worthwhile(regime, split, len(splitters)) else None
 
 
 def _split_at(regime: _Regime, variable: int, threshold: float) -> _Split:
-    above, above_ = regime.training[:, variable] >= threshold, regime.validation[:, variable] >= threshold
-    return _Split(variable, threshold, regime.refitted(~above, ~above_), regime.refitted(above, above_))
+    inside, held_out = (rows[:, variable] >= threshold for rows in (regime.training, regime.validation))
+    below, above = regime.refitted(~inside, ~held_out), regime.refitted(inside, held_out)
+    edges, shares = _edges(regime.training, variable, below, above)
+    return _Split(variable, threshold, below, above, edges, shares)
 
 
 def _promising(regime: _Regime, splitters: Tensor) -> tuple[int, float] | None:
@@ -213,18 +244,15 @@ def _gains(
     return torch.where(enough, mean_gain + spread_gain, 0.0)
 
 
-def _sharpened(regime: _Regime, split: _Split) -> float | None:
-    """The best threshold for the two regressions of ``split``."""
-    values, order = regime.training[:, split.variable].sort()
-    rows = regime.training[order]
-    below, above = split.below.log_density(rows), split.above.log_density(rows)
-    gain = (below - above).to(torch.float64).cumsum(0)[LEAST_ROWS - 1 : -LEAST_ROWS]
+def _edges(rows: Tensor, variable: int, below: _Regime, above: _Regime) -> tuple[Tensor, Tensor]:
+    """The likeliest thresholds between neighbouring values of ``variable``, and the probability of each."""
+    values, order = rows[:, variable].sort()
+    densities = (part.log_density(rows[order]) for part in (below, above))
+    gain = torch.sub(*densities).to(torch.float64).cumsum(0)[LEAST_ROWS - 1 : -LEAST_ROWS]
     lower, upper = values[LEAST_ROWS - 1 : -LEAST_ROWS], values[LEAST_ROWS : len(values) - LEAST_ROWS + 1]
-    gain = torch.where(upper > lower, gain, -math.inf)
-    best = int(gain.argmax())
-    if not math.isfinite(gain[best]):
-        return None
-    return ((lower[best] + upper[best]) / 2).item()
+    likelihood = gain + (upper - lower).log()  # minus infinity between equal values
+    best = likelihood.topk(min(MOST_EDGES, len(likelihood)))
+    return ((lower + upper) / 2)[best.indices], best.values.softmax(0).to(rows.dtype)
 
 
 def _worthwhile(regime: _Regime, split: _Split, n_splitters: int) -> bool:
