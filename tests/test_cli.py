@@ -27,6 +27,9 @@ import treet.demo
 import treet.plots  # so that fonts are found before a test forbids to write
 from treet import cli
 from treet.cli import main
+from treet.cli.entry import EPILOG
+from treet.cli.estimate import ESTIMATE_EPILOG
+from treet.cli.simulate import SIMULATE_EPILOG
 from treet.estimators.base import Estimate, TransferEntropyEstimator
 from treet.estimators.neural import TREET
 from treet.estimators.registry import ESTIMATORS, make
@@ -646,7 +649,7 @@ def cli_commands():
 
 
 def test_the_commands_are_these():
-    assert cli_commands() == ["estimate", "simulate", "demo", "estimators"]
+    assert cli_commands() == ["estimate", "estimators", "simulate", "demo"]
 
 
 @pytest.mark.parametrize("name", ["", "estimate", "simulate", "demo", "estimators"])
@@ -695,7 +698,7 @@ def test_the_help_of_simulate_lists_every_process_and_its_parameters(run):
 
 
 def examples():
-    texts = (cli.EPILOG, cli.ESTIMATE_EPILOG, cli.SIMULATE_EPILOG)
+    texts = (EPILOG, ESTIMATE_EPILOG, SIMULATE_EPILOG)
     return sorted({line.strip() for text in texts for line in text.splitlines() if "  treet " in line})
 
 

@@ -1,0 +1,56 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def option(*names: str, help: str, panel: str | None = None, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar)
+
+
+SERIES, PAST, METHOD, OUTPUT = "Series", "Past", "Method", "Output"
+
+Data = Annotated[Path, typer.Argument(help="CSV, TSV, TXT, Parquet, NPY, NPZ or HDF5.", metavar="DATA")]
+Source = Annotated[
+    list[str],
+    option("--source", "-s", help="Channel by name or index. Repeat for more.", panel=SERIES),
+]
+Target = Annotated[
+    list[str],
+    option("--target", "-t", help="Channel by name or index. Repeat for more.", panel=SERIES),
+]
+Condition = Annotated[
+    list[str] | None,
+    option("--condition", "-c", help="Channel whose past is known too. Repeat for more.", panel=SERIES),
+]
+TrialColumn = Annotated[str | None, option(help="Column that tells trials apart.", panel=SERIES)]
+Both = Annotated[bool, option("--both", help="Estimate both directions.", panel=SERIES)]
+Memory = Annotated[int | None, option(help="Short for target L, source L + 1, delay 0.", panel=PAST)]
+TargetHistory = Annotated[int | None, option(help="Values of the target. Default: 5.", panel=PAST)]
+SourceHistory = Annotated[int | None, option(help="Values of the source. Default: 5.", panel=PAST)]
+Delay = Annotated[
+    int | None, option(help="Steps back to the newest value of the source. Default: 1.", panel=PAST)
+]
+ConditionHistory = Annotated[
+    int | None, option(help="Values of the condition. Default: as many as of the source.", panel=PAST)
+]
+Estimator = Annotated[str, option(help="See: treet estimators.", panel=METHOD)]
+Preset = Annotated[str | None, option(help="default, or paper: as published.", panel=METHOD)]
+Device = Annotated[str | None, option(help="auto, cpu, cuda, ... Default: auto.", panel=METHOD)]
+Confidence = Annotated[float, option(help="Of the interval.", panel=METHOD)]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")]
+Unit = Annotated[str, option(help="nats or bits.", panel=OUTPUT)]
+AsJson = Annotated[
+    bool, option("--json", help="Print exactly one JSON object; with --both, a list of two.", panel=OUTPUT)
+]
+Save = Annotated[Path | None, option(help="Save the fitted estimator.", panel=OUTPUT, metavar="FILE")]
+Plot = Annotated[
+    Path | None, option(help="Draw a picture: .png, .svg or .pdf.", panel=OUTPUT, metavar="FILE")
+]
+Html = Annotated[
+    Path | None, option(help="Write a report, one page that opens offline.", panel=OUTPUT, metavar="FILE")
+]
