@@ -421,6 +421,24 @@ def test_new_data_may_have_stretches_of_a_single_window(fitted_default):
         assert np.isnan(local[[*range(0, 100, 3), *range(1, 100, 3)]]).all()
 
 
+def test_a_local_value_depends_on_its_lags_and_on_nothing_else(fitted):
+    """Change one value of one series: the local values that move are those whose window holds it.
+
+    The mean in the objective of Donsker and Varadhan moves all of the paper's by one and the same number.
+    """
+    x, y = coupled(120, seed=6)
+    (before,) = fitted.local_te(x, y)
+    lags, place = fitted.lags_, 60
+    for series, visible in ((x, lags.source_lags), (y, range(lags.target_history + 1))):
+        original, series[place] = series[place], series[place] + 0.5
+        (after,) = fitted.local_te(x, y)
+        series[place] = original
+        change = after - before
+        moved = np.flatnonzero(np.abs(change - np.nanmedian(change)) > 1e-6) - place
+        assert set(moved) <= set(visible)
+        assert len(moved) > 0
+
+
 # New data
 
 

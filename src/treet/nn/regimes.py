@@ -74,7 +74,7 @@ class Regimes(nn.Module):
 
     def weights(self, rows: Tensor) -> Tensor:
         """(batch, channels, regimes): the probability that each row lies in each regime."""
-        weights = torch.zeros(len(rows), *self.log_std.shape, device=rows.device)
+        weights = rows.new_zeros(len(rows), *self.log_std.shape)
         weights[..., 0] = 1.0
         for split in range(MOST_REGIMES - 1):
             passed = rows[:, self.variable[:, split], None] >= self.edges[:, split]
