@@ -35,13 +35,15 @@ class Estimate:
 
     ``local`` (windows,) are the local values in the order of ``Windows.positions``; where it is given, the
     standard error and the interval follow from it unless the method sets ``std_error`` itself. What the
-    method cannot see at all, ``resolution``, is added to their square.
+    method cannot see at all, ``resolution``, is added to their square. ``interval`` is one that holds better
+    than the normal one, at the estimator's ``confidence``.
     """
 
     te: float
     local: NDArray[np.float64] | None = None
     std_error: float | None = None
     resolution: float = 0.0
+    interval: tuple[float, float] | None = None
     d_y: float | None = None
     d_xy: float | None = None
     p_value: float | None = None
@@ -101,8 +103,7 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             self.memory, self.target_history, self.source_history, self.delay, self.condition_history
         )
 
-    @staticmethod
-    def _windows(source: Any, target: Any, condition: Any, lags: Lags) -> Windows:
+    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags) -> Windows:
         sources, targets = as_recording(source, "source"), as_recording(target, "target")
         conditions = None if condition is None else as_recording(condition, "condition")
         check_channels(sources, targets, conditions)
@@ -121,7 +122,7 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             n_windows=len(windows),
             estimator=self.name,
             std_error=std_error,
-            interval=None if std_error is None else normal_interval(estimate.te, std_error, self.confidence),
+            interval=self._interval(estimate, std_error),
             confidence=self.confidence,
             d_y=estimate.d_y,
             d_xy=estimate.d_xy,
@@ -135,6 +136,11 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             history=estimate.history,
         )
         self._set_fitted(nats.to_unit(self.unit))
+
+    def _interval(self, estimate: Estimate, std_error: float | None) -> tuple[float, float] | None:
+        if estimate.interval is not None or std_error is None:
+            return estimate.interval
+        return normal_interval(estimate.te, std_error, self.confidence)
 
     def _set_fitted(self, result: TransferEntropyResult) -> None:
         """The fitted attributes, all from one result."""
