@@ -47,7 +47,7 @@ KEYS = (
 )
 SERIES = ("--source", "-s", "--target", "-t", "--condition", "-c", "--trial-column", "--both")
 PAST = ("--memory", "--target-history", "--source-history", "--delay", "--condition-history")
-METHOD = ("--estimator", "--preset", "--confidence", "--seed", "--device")
+METHOD = ("--estimator", "--preset", "--set", "--confidence", "--seed", "--device")
 PRINTED = ("--unit", "--json", "--help", "-h")
 OUTPUTS = {"--save": "model.safetensors", "--plot": "picture.pdf", "--html": "report.html"}
 
@@ -302,6 +302,34 @@ def test_a_warning_of_ours_about_the_value_is_shown(estimate, monkeypatch):
     assert ran.err == "treet: warning: made of nothing\n"
 
 
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in ("treet", "discrete")])
+def test_every_estimator_by_its_name(estimate, name):
+    ran = estimate("--estimator", name, "--json", past=("--target-history", 1, "--source-history", 1))
+    assert ran.code == 0
+    found = json.loads(ran.out)
+    assert (found["estimator"], found["target_history"], found["delay"]) == (name, 1, 1)
+    assert found["interval"][0] <= found["te"] + 1e-9
+
+
+def test_a_parameter_of_the_estimators_own(estimate):
+    words = ("--estimator", "ksg", "--json")
+    found = [json.loads(estimate(*words, *more).out) for more in ((), ("--set", "neighbours=9"))]
+    assert [result["settings"]["neighbours"] for result in found] == [4, 9]
+    assert found[0]["te"] != found[1]["te"]
+
+
+def test_words_are_symbols_for_an_estimator_that_takes_them(run, tmp_path):
+    heads = np.random.default_rng(0).integers(0, 2, 300)
+    rows = [f"{'ab'[now]},{'xy'[before]}" for now, before in zip(heads[1:], heads[:-1], strict=True)]
+    (tmp_path / "words.csv").write_text("\n".join(["s,t", *rows]))
+    words = ("estimate", tmp_path / "words.csv", "-s", "s", "-t", "t")
+    one_back = ("--target-history", 1, "--source-history", 1)
+    ran = run(*words, *one_back, "--estimator", "discrete", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["te"] == pytest.approx(math.log(2), abs=0.01)
+    assert "has no numeric data" in refused(run(*words))
+
+
 def test_json_stays_alone_on_standard_output_when_standard_error_is_closed(estimate, monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     assert json.loads(estimate("--json").out)["converged"] is False
@@ -434,6 +462,11 @@ def test_a_recording_that_fits_the_lags_but_not_the_training_says_what_is_needed
         ("--memry 3", "No such option: --memry"),
         ("surplus", "surplus"),
         ("--estimator crystal", "There is no estimator 'crystal'. Choose one of treet"),
+        ("--estimator ksg --set neighbours=0", "neighbours must be a whole number of at least 1. Got 0"),
+        ("--estimator ksg --set nearest=2", "nearest does not apply to the estimator 'ksg'"),
+        ("--set memory=2", "--set does not take memory: there is an option of that name."),
+        ("--set folds", "--set must be given as key=value. Got 'folds' instead."),
+        ("--estimator gaussian --preset paper", "preset does not apply to the estimator 'gaussian'"),
         ("--preset best", "preset must be one of 'default', 'paper'. Got 'best' instead."),
         ("--unit bans", "unit must be one of 'nats', 'bits'. Got 'bans' instead."),
         ("--confidence 95", "confidence must be a finite number above 0 and below 1. Got 95.0 instead."),

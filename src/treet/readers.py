@@ -62,18 +62,23 @@ class Table:
         channels: str | int | Sequence[str | int] | None = None,
         role: str = "recording",
         trial_column: str | int | None = None,
+        *,
+        symbols: bool = False,
     ) -> Recording:
         """The channels by name or by index (all columns of the file count, from 0); all of them by default.
 
-        A run of equal values in ``trial_column`` (numbers or text) is a trial.
+        A run of equal values in ``trial_column`` (numbers or text) is a trial. With ``symbols`` a column of
+        text is read as well: a number stands for each different word, in the order of appearance.
         """
+        if not symbols and not _has_numbers(self.columns):
+            raise TreetError(f"{self.path} has no numeric data in it.")
         trial_index = None if trial_column is None else self._find(trial_column, "trial column")[0]
         indices = self._find(channels, role) if channels is not None else range(len(self.columns))
         used = [self.columns[index] for index in indices if channels is not None or index != trial_index]
         if not used:
             raise TreetError(f"{self.path} has no channel besides the trial column.")
         self._check_lengths([*used, *([] if trial_index is None else [self.columns[trial_index]])])
-        values = np.stack([self._numbers(column) for column in used], axis=1)
+        values = np.stack([self._numbers(column, symbols) for column in used], axis=1)
         lengths = used[0].lengths if trial_index is None else self._trial_lengths(self.columns[trial_index])
         trials = np.split(values, np.cumsum(lengths)[:-1])
         return Recording(tuple(trials), tuple(column.name for column in used))
@@ -92,8 +97,11 @@ class Table:
                     f"{_lengths_in_words(used[0])}, {column.name!r} has {_lengths_in_words(column)}."
                 )
 
-    def _numbers(self, column: Column) -> Floats:
+    def _numbers(self, column: Column, symbols: bool) -> Floats:
         values, bad = parse_column(column.cells)
+        if bad is not None and symbols:
+            codes = column.cells.factorize()[0].astype(np.float64)
+            return np.where(codes < 0, np.nan, codes)
         if bad is not None:
             raise TreetError(
                 f"{self.path}: column {column.name!r} is not numeric. Row {bad + 1} (the first row of data "
@@ -171,8 +179,6 @@ def read_table(path: str | Path) -> Table:
         raise TreetError(
             f"Cannot read {path}: {first_line}. Check that the file is what its ending {path.suffix} says."
         ) from error
-    if not _has_numbers(columns):
-        raise TreetError(f"{path} has no numeric data in it.")
     return Table(path, columns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from treet.cli.options import (
     Delay,
     Device,
     Estimator,
+    EstimatorSettings,
     Html,
     Memory,
     Plot,
@@ -33,6 +35,7 @@ from treet.cli.options import (
     TargetHistory,
     TrialColumn,
     Unit,
+    parsed_settings,
 )
 from treet.cli.outputs import check_files, print_results, write_all
 from treet.errors import TreetError
@@ -56,6 +59,7 @@ ESTIMATE_EPILOG = """
   treet estimate eeg.parquet -s C3 -s C4 -t F3 --trial-column trial
   treet estimate data.npz -s 0 -t 1 --memory 30 --preset paper --json
   treet estimate data.csv -s x -t y --both --unit bits --plot both.png
+  treet estimate data.csv -s x -t y --estimator ksg --set neighbours=8
 """
 
 
@@ -76,6 +80,7 @@ def estimate(
     estimator: Estimator = "treet",
     preset: Preset = None,
     device: Device = None,
+    settings: EstimatorSettings = None,
     unit: Unit = "nats",
     confidence: Confidence = 0.95,
     seed: Seed = 0,
@@ -94,28 +99,20 @@ def estimate(
     parameters |= {"delay": delay, "condition_history": condition_history, "preset": preset, "device": device}
     parameters |= {"unit": unit, "confidence": confidence, "random_state": seed}
     directions = [(source, target), (target, source)] if both else [(source, target)]
-    methods = [_make(estimator, parameters) for _ in directions]
+    methods = [_make(estimator, parameters, parsed_settings(settings)) for _ in directions]
     _check_save(methods, save)
     check_files(data=data, save=save, plot=plot, html=html)
     table = read_table(data)
+    read = partial(table.recording, trial_column=trial_column, symbols=methods[0].takes_symbols)
     for method, (sources, targets) in zip(methods, directions, strict=True):
-        conditions = table.recording(condition, "condition", trial_column) if condition else None
-        method.fit(
-            table.recording(sources, "source", trial_column),
-            table.recording(targets, "target", trial_column),
-            conditions,
-        )
+        conditions = read(condition, "condition") if condition else None
+        method.fit(read(sources, "source"), read(targets, "target"), conditions)
     results = [method.result_ for method in methods]
     print_results(results, as_json)
     write_all(
         (save, lambda path: methods[0].save(path)),
         (plot, lambda path: _draw(results, path)),
-        (
-            html,
-            lambda path: _report(
-                results, path, context.obj, table.recording([*source, *target], "series", trial_column)
-            ),
-        ),
+        (html, lambda path: _report(results, path, context.obj, read([*source, *target], "series"))),
     )
 
 
@@ -130,10 +127,13 @@ def estimators() -> None:
     Console().print(table)
 
 
-def _make(name: str, parameters: dict[str, Any]) -> Any:
+def _make(name: str, parameters: dict[str, Any], own: dict[str, Any]) -> Any:
     from treet.estimators.registry import make
 
-    return make(name, **{key: value for key, value in parameters.items() if value is not None})
+    twice = [key for key in own if key in parameters]
+    if twice:
+        raise TreetError(f"--set does not take {', '.join(twice)}: there is an option of that name.")
+    return make(name, **{key: value for key, value in parameters.items() if value is not None}, **own)
 
 
 def _check_save(methods: Sequence[Any], save: Path | None) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from treet.errors import TreetError
 
 
 def option(*names: str, help: str, panel: str | None = None, metavar: str | None = None) -> Any:
@@ -54,3 +58,32 @@ Plot = Annotated[
 Html = Annotated[
     Path | None, option(help="Write a report, one page that opens offline.", panel=OUTPUT, metavar="FILE")
 ]
+ProcessSettings = Annotated[
+    list[str] | None,
+    option("--set", help="A parameter of the process. Repeat for more.", metavar="KEY=VALUE"),
+]
+EstimatorSettings = Annotated[
+    list[str] | None,
+    option(
+        "--set",
+        help="A parameter of the estimator's own. Repeat for more.",
+        panel=METHOD,
+        metavar="KEY=VALUE",
+    ),
+]
+
+
+def parsed_settings(settings: Sequence[str] | None) -> dict[str, Any]:
+    """The values given with ``--set``, by key."""
+    return dict(_setting(text) for text in settings or ())
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """``key=value`` with the value as JSON where it is JSON, as text elsewhere."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise TreetError(f"--set must be given as key=value. Got {text!r} instead.")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from treet.cli.entry import app
-from treet.cli.options import Seed, option
-from treet.errors import TreetError
+from treet.cli.options import ProcessSettings, Seed, option, parsed_settings
 
 Process = Annotated[str, typer.Argument(help="One of the processes below.", metavar="NAME")]
 Series = Annotated[
@@ -20,10 +18,6 @@ Series = Annotated[
 ]
 Samples = Annotated[int, typer.Option(help="Time steps of each trial.")]
 Trials = Annotated[int, typer.Option(help="Independent trials.")]
-Settings = Annotated[
-    list[str] | None,
-    option("--set", help="A parameter of the process. Repeat for more.", metavar="KEY=VALUE"),
-]
 Folder = Annotated[Path, option("--output", "-o", help="Folder for what it writes.", metavar="DIR")]
 
 SIMULATE_EPILOG = """
@@ -64,7 +58,7 @@ def simulate(
     samples: Samples = 10_000,
     trials: Trials = 1,
     seed: Seed = 0,
-    settings: Settings = None,
+    settings: ProcessSettings = None,
 ) -> None:
     """Write a simulated series whose transfer entropy is known."""
     from treet.lags import Lags
@@ -72,7 +66,7 @@ def simulate(
     from treet.writers import check_data_ending, write_recording
 
     check_data_ending(output)
-    process = make_process(name, **dict(_setting(text) for text in settings or ()))
+    process = make_process(name, **parsed_settings(settings))
     write_recording(process.sample(samples, seed, trials), output)
     print(f"{output}: {samples * trials} samples of {', '.join(process.names)}")
     exact = process.transfer_entropy(Lags())
@@ -105,14 +99,3 @@ def demo(output: Folder = Path("treet-demo")) -> None:
         f"series   {shown.data}\npicture  {shown.picture}\nOpen the report in a browser:\n{shown.report}",
         flush=True,
     )
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """``key=value`` with the value as JSON where it is JSON, as text elsewhere."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise TreetError(f"--set must be given as key=value. Got {text!r} instead.")
-    try:
-        return key, json.loads(value)
-    except json.JSONDecodeError:
-        return key, value

@@ -65,6 +65,7 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     assumes: ClassVar[str]
     cost: ClassVar[str]
     use_when: ClassVar[str]
+    takes_symbols: ClassVar[bool] = False
 
     memory: int | None
     target_history: int | None

@@ -263,6 +263,7 @@ class DiscreteTE(TransferEntropyEstimator):
     assumes: ClassVar[str] = "few symbols; several windows for each combination of past symbols"
     cost: ClassVar[str] = "milliseconds; linear in the samples, the history and the permutations"
     use_when: ClassVar[str] = "series are symbols: states, letters, events, spikes"
+    takes_symbols: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -6,9 +6,16 @@ from typing import Any
 
 from treet.errors import TreetError
 from treet.estimators.base import TransferEntropyEstimator
+from treet.estimators.discrete import DiscreteTE
+from treet.estimators.gaussian import GaussianTE
+from treet.estimators.kernel import KernelTE
+from treet.estimators.nearest import KSG
 from treet.estimators.neural import TREET
+from treet.estimators.symbolic import SymbolicTE
 
-ESTIMATORS: dict[str, type[TransferEntropyEstimator]] = {kind.name: kind for kind in (TREET,)}
+ESTIMATORS: dict[str, type[TransferEntropyEstimator]] = {
+    kind.name: kind for kind in (TREET, KSG, KernelTE, GaussianTE, DiscreteTE, SymbolicTE)
+}
 
 
 def make(name: str, /, **parameters: Any) -> TransferEntropyEstimator:
