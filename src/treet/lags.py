@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from treet.checks import check_whole
 from treet.errors import TreetError
@@ -12,7 +13,7 @@ DEFAULT_HISTORY = 5
 
 def _range_in_words(first: int, count: int) -> str:
     last = first + count - 1
-    return f"lag {first}" if count == 1 else f"lags {first}..{last}"
+    return "without its past" if count == 0 else f"lag {first}" if count == 1 else f"lags {first}..{last}"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Lags:
     target lags 1..30, source lags 0..30
     """
 
+    LEAST_TARGET_HISTORY: ClassVar[int] = 1
+
     target_history: int = DEFAULT_HISTORY
     source_history: int = DEFAULT_HISTORY
     delay: int = 1
@@ -37,7 +40,8 @@ class Lags:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        set_(self, "target_history", check_whole("target_history", self.target_history, 1))
+        least = self.LEAST_TARGET_HISTORY
+        set_(self, "target_history", check_whole("target_history", self.target_history, least))
         set_(self, "source_history", check_whole("source_history", self.source_history, 1))
         set_(self, "delay", check_whole("delay", self.delay, 0))
         if self.condition_history is not None:
@@ -97,7 +101,8 @@ class Lags:
     @property
     def span(self) -> int:
         """The largest lag of all: a window covers ``span + 1`` samples."""
-        return max(self.target_lags[-1], self.source_lags[-1], self.condition_lags[-1])
+        every = (self.target_lags, self.source_lags, self.condition_lags)
+        return max(lags[-1] for lags in every if lags)
 
     @property
     def memory(self) -> int | None:
@@ -113,3 +118,14 @@ class Lags:
         if self.condition_history is not None:
             words += f", condition {_range_in_words(self.delay, self.condition_history)}"
         return words
+
+
+@dataclass(frozen=True)
+class PastlessLags(Lags):
+    """Lags of a mutual information, which may leave out the past of the target.
+
+    >>> print(PastlessLags(target_history=0, source_history=1, delay=0))
+    target without its past, source lag 0
+    """
+
+    LEAST_TARGET_HISTORY: ClassVar[int] = 0

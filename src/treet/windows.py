@@ -61,7 +61,7 @@ class Windows:
     def _find_valid(self) -> NDArray[np.bool_]:
         valid = self._same_trial() & self._complete("target", range(1))
         for role in ROLES:
-            if self.width(role):
+            if self.width(role) and self.lags.of(role):
                 valid &= self._complete(role, self.lags.of(role))
         return valid
 
