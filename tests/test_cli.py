@@ -302,7 +302,7 @@ def test_a_warning_of_ours_about_the_value_is_shown(estimate, monkeypatch):
     assert ran.err == "treet: warning: made of nothing\n"
 
 
-@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in ("treet", "discrete")])
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in ("treet", "discrete", "mine")])
 def test_every_estimator_by_its_name(estimate, name):
     ran = estimate("--estimator", name, "--json", past=("--target-history", 1, "--source-history", 1))
     assert ran.code == 0

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from treet.data import Recording, as_recording
     from treet.errors import MissingExtraError, NotConvergedWarning, TreetError, UnreliableEstimateWarning
     from treet.estimators.base import TransferEntropyEstimator
+    from treet.estimators.copula import CopulaTE
+    from treet.estimators.discrete import DiscreteTE
+    from treet.estimators.gaussian import GaussianTE
+    from treet.estimators.kernel import KernelTE
+    from treet.estimators.mine import MINE
+    from treet.estimators.nearest import KSG
     from treet.estimators.neural import TREET
+    from treet.estimators.symbolic import SymbolicTE
+    from treet.estimators.tene import TENE
     from treet.lags import Lags
     from treet.processes.registry import make_process, simulate
     from treet.readers import read_recording
@@ -26,12 +34,20 @@ if TYPE_CHECKING:
     from treet.writers import write_recording
 
 __all__ = [
+    "KSG",
+    "MINE",
+    "TENE",
     "TREET",
+    "CopulaTE",
+    "DiscreteTE",
+    "GaussianTE",
     "History",
+    "KernelTE",
     "Lags",
     "MissingExtraError",
     "NotConvergedWarning",
     "Recording",
+    "SymbolicTE",
     "TransferEntropyEstimator",
     "TransferEntropyResult",
     "TreetError",
@@ -48,12 +64,20 @@ __all__ = [
 # Torch takes seconds to load. A name is imported when it is first used, so that the command line answers
 # --help and mistakes at once.
 _HOMES = {
+    "KSG": "estimators.nearest",
+    "MINE": "estimators.mine",
+    "TENE": "estimators.tene",
     "TREET": "estimators.neural",
+    "CopulaTE": "estimators.copula",
+    "DiscreteTE": "estimators.discrete",
+    "GaussianTE": "estimators.gaussian",
     "History": "training",
+    "KernelTE": "estimators.kernel",
     "Lags": "lags",
     "MissingExtraError": "errors",
     "NotConvergedWarning": "errors",
     "Recording": "data",
+    "SymbolicTE": "estimators.symbolic",
     "TransferEntropyEstimator": "estimators.base",
     "TransferEntropyResult": "results",
     "TreetError": "errors",

@@ -100,6 +100,9 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_number("confidence", self.confidence, above=0, below=1)
         if self.random_state is not None:
             check_whole("random_state", self.random_state, 0)
+        return self._given_lags()
+
+    def _given_lags(self) -> Lags:
         return Lags.resolve(
             self.memory, self.target_history, self.source_history, self.delay, self.condition_history
         )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from treet.checks import check_number, check_whole
 from treet.errors import TreetError
 from treet.estimators.information import InformationEstimator
 from treet.lags import Lags, PastlessLags
-from treet.results import check_unit
 from treet.windows import Role, Windows
 
 
@@ -42,7 +40,7 @@ class MINE(InformationEstimator):
 
     terms: ClassVar[dict[tuple[Role, ...], int]] = {("source",): 1}
 
-    def _check_common(self) -> Lags:
+    def _given_lags(self) -> Lags:
         for name in ("memory", "condition_history"):
             if getattr(self, name) is not None:
                 raise _has_none(f"{name}={getattr(self, name)!r}")
@@ -50,11 +48,6 @@ class MINE(InformationEstimator):
             raise _has_none(f"target_history={self.target_history!r}")
         source_history = 1 if self.source_history is None else self.source_history
         delay = 0 if self.delay is None else self.delay
-        # The base checks these and lags with a past of the target, which there is none of here.
-        check_unit(self.unit)
-        check_number("confidence", self.confidence, above=0, below=1)
-        if self.random_state is not None:
-            check_whole("random_state", self.random_state, 0)
         return PastlessLags(target_history=0, source_history=source_history, delay=delay)
 
     def _windows(self, source: Any, target: Any, condition: Any, lags: Lags) -> Windows:

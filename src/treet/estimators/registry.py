@@ -6,16 +6,22 @@ from typing import Any
 
 from treet.errors import TreetError
 from treet.estimators.base import TransferEntropyEstimator
+from treet.estimators.copula import CopulaTE
 from treet.estimators.discrete import DiscreteTE
 from treet.estimators.gaussian import GaussianTE
 from treet.estimators.kernel import KernelTE
+from treet.estimators.mine import MINE
 from treet.estimators.nearest import KSG
 from treet.estimators.neural import TREET
 from treet.estimators.symbolic import SymbolicTE
+from treet.estimators.tene import TENE
 
-ESTIMATORS: dict[str, type[TransferEntropyEstimator]] = {
-    kind.name: kind for kind in (TREET, KSG, KernelTE, GaussianTE, DiscreteTE, SymbolicTE)
-}
+KINDS: tuple[type[TransferEntropyEstimator], ...] = (
+    *(TREET, TENE, MINE),
+    *(CopulaTE, KSG, KernelTE),
+    *(GaussianTE, DiscreteTE, SymbolicTE),
+)
+ESTIMATORS = {kind.name: kind for kind in KINDS}
 
 
 def make(name: str, /, **parameters: Any) -> TransferEntropyEstimator:
