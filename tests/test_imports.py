@@ -27,7 +27,7 @@ LAYERS = (
     ("estimators",),
     ("density", "capacity", "network", "study"),
     ("plots", "report"),
-    ("api",),
+    ("api", "reproduce"),
     ("demo",),
     ("cli",),
     ("",),

@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from treet.errors import TreetError
 from treet.estimators.registry import make
+from treet.files import made_folder
 from treet.plots import plot_results, save_figure
 from treet.processes import make_process
 from treet.report import write_report
@@ -36,7 +36,7 @@ def demonstrate(folder: str | Path, estimator: str = "treet") -> Demonstration:
     The source ``x`` drives the target ``y`` only while ``y`` is high, so a correlation sees little of it;
     nothing flows back, and the transfer entropy of both directions is known exactly.
     """
-    folder = _made(Path(folder))
+    folder = made_folder(folder)
     data, picture, report = folder / "series.csv", folder / "picture.png", folder / "report.html"
     process = make_process("threshold")
     recording = process.sample(N_SAMPLES, SEED)
@@ -50,16 +50,6 @@ def demonstrate(folder: str | Path, estimator: str = "treet") -> Demonstration:
     save_figure(plot_results(results), picture)
     write_report(results, report, _command(data, estimator), recording)
     return Demonstration(tuple(results), tuple(exact), data, picture, report)
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TreetError(
-            f"Cannot make the folder {folder}: {error.strerror}. Choose another place."
-        ) from error
-    return folder
 
 
 def _command(data: Path, estimator: str) -> str:

@@ -46,3 +46,13 @@ def write_text(path: str | Path, text: str) -> None:
 def write_bytes(path: str | Path, content: bytes) -> None:
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+
+
+def made_folder(folder: str | Path) -> Path:
+    """``folder``, which is made with all above it where it is not there."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TreetError(f"Cannot make the folder {path}: {error.strerror}. Choose another place.") from error
+    return path

@@ -58,6 +58,7 @@ Plot = Annotated[
 Html = Annotated[
     Path | None, option(help="Write a report, one page that opens offline.", panel=OUTPUT, metavar="FILE")
 ]
+Folder = Annotated[Path, option("--output", "-o", help="Folder for what it writes.", metavar="DIR")]
 ProcessSettings = Annotated[
     list[str] | None,
     option("--set", help="A parameter of the process. Repeat for more.", metavar="KEY=VALUE"),

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treet.cli.entry import app
-from treet.cli.options import ProcessSettings, Seed, option, parsed_settings
+from treet.cli.options import Folder, ProcessSettings, Seed, option, parsed_settings
 
 Process = Annotated[str, typer.Argument(help="One of the processes below.", metavar="NAME")]
 Series = Annotated[
@@ -18,7 +18,6 @@ Series = Annotated[
 ]
 Samples = Annotated[int, typer.Option(help="Time steps of each trial.")]
 Trials = Annotated[int, typer.Option(help="Independent trials.")]
-Folder = Annotated[Path, option("--output", "-o", help="Folder for what it writes.", metavar="DIR")]
 
 SIMULATE_EPILOG = """
 [bold]Processes[/bold] and their parameters for --set
