@@ -27,6 +27,7 @@ check: $(INSTALLED)
 	$(BIN)/pytest tests/test_imports.py
 
 bench: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
 
 # .venv stays: delete it by hand for a fresh one.

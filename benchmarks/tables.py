@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import accuracy
-import coverage
 import growth
+import intervals
+import methods
 import paper_step
+import peers
 from formatting import Section
 from harness import RESULTS, ROOT, Benchmark, Row, say
 from treet.files import write_text
@@ -24,9 +26,11 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 SECTIONS: dict[str, tuple[Benchmark, Callable[[Sequence[Row]], Section]]] = {
     "Accuracy": (accuracy.BENCHMARK, accuracy.section),
-    "Intervals": (coverage.BENCHMARK, coverage.section),
+    "Intervals": (intervals.BENCHMARK, intervals.section),
     "Growth": (growth.BENCHMARK, growth.section),
     "The paper's training step": (paper_step.BENCHMARK, paper_step.section),
+    "Estimators": (methods.BENCHMARK, methods.section),
+    "Other packages": (peers.BENCHMARK, peers.section),
 }
 
 INTRODUCTION = """\

@@ -139,7 +139,7 @@ def test_the_peak_is_that_of_this_process(bench):
     assert 300 < float(peak) < 400
 
 
-@pytest.mark.parametrize("name", ["accuracy", "coverage", "growth", "paper_step"])
+@pytest.mark.parametrize("name", ["accuracy", "intervals", "growth", "paper_step", "methods"])
 def test_cases_are_flat_and_differ(bench, name):
     benchmark = getattr(bench, name).BENCHMARK
     every = [*benchmark.cases, *benchmark.quick]
@@ -195,6 +195,7 @@ ABOUT = {
 COSTS = {"peak_mb": 500.0, "added_mb": 100.0, "converged": True, "commit": "abc1234"}
 ESTIMATE = {"lags": "target lags 1..2, source lags 0..2", "n": 1000, "seconds": 1.5, "std_error": 0.01}
 WITHIN = {"within": True, "limit": 0.02, "seconds_limit": 60, "oracle_te": 0.41, "direction": "x -> y"}
+PEERS = ("ksg", "infomeasure", "tigramite", "copula", "copent")
 RESULTS = {
     "accuracy": [
         {"case": "a", "coupled": True, "seed": 0, "te": 0.4321, "error": 0.01, "exact": 0.42}
@@ -204,7 +205,7 @@ RESULTS = {
         {"case": "a", "coupled": False, "seed": 0, "te": -0.001, "error": -0.001, "exact": 0.0}
         | {**ESTIMATE, **WITHIN, "direction": "y -> x"},
     ],
-    "coverage": [
+    "intervals": [
         {"case": "a", "seed": seed, "te": 0.4, "exact": 0.42, "covered": seed > 0} | ESTIMATE
         for seed in range(4)
     ],
@@ -213,6 +214,19 @@ RESULTS = {
         for n in (1000, 10_000)
     ]
     + [{"part": "attention, memory", "length": 100, "memory": m, "seconds": m**2 / 1e3} for m in (5, 50)],
+    "methods": [
+        {"process": "a", "history": 5, "coupled": True, "seed": seed, "method": method, "te": 0.4}
+        | {"exact": 0.42, "error": error, "covered": True, "direction": "x -> y"}
+        | ESTIMATE
+        for method, error in (("treet", -0.08), ("ksg", -0.02))
+        for seed in (0, 1)
+    ],
+    "peers": [
+        {"history": history, "n": 1000, "seed": 0, "exact": 0.42}
+        | {name: 0.4 if history == 1 or name != "copent" else None for name in PEERS}
+        | {f"{name}_seconds": 2.0 if name == "ksg" else 3.0 for name in PEERS}
+        for history in (1, 5)
+    ],
     "paper_step": [
         {"implementation": name, "memory": 30, "batch": 1024, "sequence": 60, "threads": 2}
         | {"seconds_a_step": seconds, "published_seconds": 3.4, "published_mb": 4100.0}
@@ -239,6 +253,8 @@ def test_the_page_holds_the_numbers_of_the_rows(page):
     )
     assert "Time grows like the samples to the power of 1.00" in page
     assert "treet is 42.0 times faster" in page
+    assert "| a | x -> y | 0.4200 | 0.0800 | **0.0200** |" in page
+    assert "| 5 | 1,000 | 0.4200 | 0.4000 | 0.4000 | 0.4000 | 0.4000 | - |" in page
     assert (
         "Measured on Some CPU, 2 cores, Linux x86_64, with treet 0.1.0, Python 3.11; commit abc1234;" in page
     )
@@ -251,6 +267,7 @@ def test_the_page_says_what_is_missed(page):
     assert "a: 3 of 4 intervals hold the exact value, at least 4 should." in missed
     assert "attention, memory: time grows like the power 2.00, above 1.1." in missed
     assert "A step takes 1.0 times less memory, 4 were asked for." in missed
+    assert "treet is first or tied in 0 of 1 settings with history 5 or more." in missed
     assert "Only 3 of 90 cases are measured." in missed
     assert "seed 0" not in missed
 

@@ -1,6 +1,6 @@
 """How often the 95 % interval holds the exact transfer entropy.
 
-python benchmarks/coverage.py [--only SUBSTRING] [--again] [--quick] [--results DIR]
+python benchmarks/intervals.py [--only SUBSTRING] [--again] [--quick] [--results DIR]
 """
 
 from __future__ import annotations
