@@ -8,10 +8,13 @@ import pytest
 from scipy.special import digamma
 
 import treet.estimators.copula
+import treet.estimators.neighbours
+from treet.data import as_recording
 from treet.errors import TreetError, UnreliableEstimateWarning
-from treet.estimators.copula import CopulaTE
+from treet.estimators.copula import CopulaTE, _Found, _ranked, _search_trees, _sweep_pairs
 from treet.lags import Lags
 from treet.processes import BivariateLinear, Threshold
+from treet.windows import Windows
 
 ONE = {"target_history": 1, "source_history": 1}
 
@@ -106,17 +109,91 @@ def test_long_histories_take_off_the_entropy_of_the_past():
     assert found.te_ == pytest.approx(naive, abs=1e-12)
 
 
+def step_ranks(column):
+    """Over the time steps that are there; NaN elsewhere."""
+    there = np.isfinite(column)
+    ranks = np.full(len(column), np.nan)
+    ranks[there] = (column[there].argsort().argsort() + 0.5) / there.sum()
+    return ranks
+
+
+def test_in_many_dimensions_the_ranks_are_those_among_the_time_steps():
+    x, y = coupled(150)
+    x[60] = np.nan
+    lag = 7
+    windows = [t for t in range(lag, len(x)) if not t - lag <= 60 <= t]
+    ranks = {name: step_ranks(series) for name, series in {"x": x, "y": y}.items()}
+    past, source, now = (
+        [[ranks[name][t - back] for t in windows] for back in backs]
+        for name, backs in (("y", range(1, lag + 1)), ("x", range(lag + 1)), ("y", range(1)))
+    )
+    signs = {1: (now + past, source + past), -1: (now + source + past, past)}
+    naive = 0.0
+    for sign, spaces in signs.items():
+        for columns in spaces:
+            points = np.array(columns).T
+            distances = np.sort(np.abs(points[:, None] - points[None]).max(axis=2))[:, 3]
+            naive += sign * len(columns) * np.log(2 * distances).mean()
+    found = fit(x, y, memory=lag, target_history=None, source_history=None, corrected=False)
+    assert found.n_windows_ == len(windows)
+    assert found.te_ == pytest.approx(naive, abs=1e-5)
+
+
+def several():
+    """Source of two channels, target and condition over unequal trials, with gaps."""
+    rng = np.random.default_rng(0)
+    sources, targets, conditions = (
+        [rng.normal(size=(length, width)).cumsum(axis=0) for length in (90, 41, 70)] for width in (2, 1, 1)
+    )
+    sources[0][20, 1] = targets[1][12, 0] = conditions[2][9, 0] = np.nan
+    parts = {"source": sources, "target": targets, "condition": conditions}
+    return Windows.of(*(as_recording(part, role) for role, part in parts.items()), Lags(3, 2, 1, 4))
+
+
+@pytest.mark.parametrize("search", [_search_trees, _sweep_pairs])
+@pytest.mark.parametrize("neighbours", [1, 4])
+def test_the_neighbours_in_each_space_are_those_of_a_loop(search, neighbours, monkeypatch):
+    # Pieces so small that there are several of them, for several threads.
+    for name, size in {"SEGMENT": 50, "BLOCK": 13, "STEPS_PER_THREAD": 70}.items():
+        monkeypatch.setattr(treet.estimators.neighbours, name, size)
+    ranked = _ranked(several(), np.random.default_rng(0))
+    widths = []
+    for found in search(ranked, neighbours):
+        distances = np.abs(found.ranks[:, None] - found.ranks[None]).max(axis=2)
+        np.testing.assert_allclose(found.reach, np.sort(distances)[:, neighbours], rtol=1e-5)
+        assert found.reach.min() >= 0.99 * found.step
+        widths.append(found.ranks.shape)
+    assert widths == [(len(ranked), columns) for columns in (7, 8, 11, 12)]
+
+
+@pytest.mark.parametrize("memory", [1, 5, 8])
+def test_both_searches_agree_up_to_the_ends_of_the_recording(memory, monkeypatch):
+    x, y = coupled(2000)
+    found = []
+    for most in (0, 100):
+        monkeypatch.setattr(treet.estimators.copula, "MOST_BY_TREE", most)
+        found.append(fit(x, y, memory=memory, target_history=None, source_history=None))
+    assert found[0].te_ == pytest.approx(found[1].te_, abs=3e-3)
+    assert found[0].te_ != found[1].te_
+    assert np.corrcoef(*(one.local_te_[0][memory:] for one in found))[0, 1] > 0.99
+
+
+def test_ranks_leave_out_what_is_missing():
+    ranked = _ranked(several(), np.random.default_rng(0)).values
+    for channel, original in zip(ranked.T, several().values.T, strict=True):
+        np.testing.assert_array_equal(channel, step_ranks(original))
+
+
 def test_the_corrected_volume_is_that_of_a_loop():
     rng = np.random.default_rng(0)
     ranks = (np.stack([rng.permutation(50) for _ in range(3)], axis=1) + 0.5) / 50
-    estimator = CopulaTE()
-    reach = estimator._reach(ranks)
-    naive = []
+    reach, naive = rng.uniform(0.05, 0.6, size=50), []
     for point, radius in zip(ranks, reach, strict=True):
         radius -= 0.5 / 50
         sides = [min(1, value + radius) - max(0, value - radius) for value in point]
         naive.append(digamma(50) - digamma(3) + np.log(sides).sum())
-    np.testing.assert_allclose(estimator._local_entropy(ranks, reach), naive, rtol=1e-12)
+    found = CopulaTE()._local_entropy(_Found(ranks, reach, 1 / 50))
+    np.testing.assert_allclose(found, naive, rtol=1e-12)
 
 
 # Invariants

@@ -1,5 +1,6 @@
 """The estimator ``ksg`` against exact values, and both of its searches against a loop over all windows."""
 
+import doctest
 import inspect
 import math
 import warnings
@@ -10,7 +11,7 @@ from scipy.special import digamma
 from sklearn.base import clone
 
 from treet.errors import TreetError, UnreliableEstimateWarning
-from treet.estimators import nearest
+from treet.estimators import nearest, neighbours
 from treet.estimators.nearest import KSG
 from treet.lags import Lags
 from treet.processes import VAR, BivariateLinear, DelayedLinear, Threshold
@@ -22,7 +23,7 @@ LAG_ONE = {"target_history": 1, "source_history": 1, "random_state": 0}
 @pytest.fixture(params=["tree", "pairs"])
 def search(request, monkeypatch):
     """Each of the two searches, whatever the rule says."""
-    monkeypatch.setattr(nearest, "_tree_is_cheaper", lambda windows: request.param == "tree")
+    monkeypatch.setattr(nearest, "tree_is_cheaper", lambda windows: request.param == "tree")
     return request.param
 
 
@@ -181,9 +182,11 @@ def all_local(fitted):
 @pytest.mark.parametrize("name", DIFFERENTIAL)
 @pytest.mark.parametrize("extra", [0, 1])
 def test_local_values_are_those_of_a_loop_over_all_pairs(name, extra, search, monkeypatch):
-    # Pieces so small that there are several of them, one shorter than the others; an even and an odd length.
-    monkeypatch.setattr(nearest, "SEGMENT", 50)
-    monkeypatch.setattr(nearest, "BLOCK", 13)
+    # Pieces so small that there are several of them, one shorter than the others, and several threads for
+    # them; an even and an odd length.
+    monkeypatch.setattr(neighbours, "STEPS_PER_THREAD", 70)
+    monkeypatch.setattr(neighbours, "SEGMENT", 50)
+    monkeypatch.setattr(neighbours, "BLOCK", 13)
     monkeypatch.setattr(nearest, "LARGEST_ANSWER", 500)
     (target, source, delay, condition), settings = DIFFERENTIAL[name]
     lags = Lags(target, source, delay, condition)
@@ -205,9 +208,42 @@ def test_both_searches_count_hundreds_of_neighbours_alike(monkeypatch):
     x, y = coupled(1500)
     found = []
     for tree in (True, False):
-        monkeypatch.setattr(nearest, "_tree_is_cheaper", lambda windows, tree=tree: tree)
+        monkeypatch.setattr(nearest, "tree_is_cheaper", lambda windows, tree=tree: tree)
         found.append(all_local(quiet_fit(x, y, memory=2, theiler=30, random_state=0)))
     np.testing.assert_array_equal(*found)
+
+
+def test_short_numbers_change_next_to_nothing(monkeypatch):
+    """Single precision keeps apart what double precision does, but for a window here and there."""
+    monkeypatch.setattr(nearest, "tree_is_cheaper", lambda windows: False)
+    x, y = coupled(1500)
+    short = quiet_fit(x, y, memory=3, random_state=0)
+    monkeypatch.setattr(neighbours, "LEAST_APART", 2.0)
+    long = quiet_fit(x, y, memory=3, random_state=0)
+    assert short.te_ == pytest.approx(long.te_, rel=1e-3)
+    assert (all_local(short) != all_local(long)).mean() < 0.01
+
+
+@pytest.mark.parametrize(("decimals", "precision"), [(15, np.float32), (2, np.float64)])
+def test_noise_below_single_precision_breaks_ties(decimals, precision, monkeypatch):
+    x, y = (np.round(series, decimals) for series in coupled(1500))
+    used, sweep, found = [], neighbours.Sweep.over, []
+    monkeypatch.setattr(neighbours.Sweep, "over", lambda *a: used.append(sweep(*a)) or used[-1])
+    for tree in (True, False):
+        monkeypatch.setattr(nearest, "tree_is_cheaper", lambda windows, tree=tree: tree)
+        found.append(all_local(quiet_fit(x, y, memory=1, random_state=0)))
+    assert [one.absent.dtype for one in used] == [precision]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("steps", [100, 700])
+def test_the_number_of_threads_does_not_matter(steps, monkeypatch):
+    monkeypatch.setattr(nearest, "tree_is_cheaper", lambda windows: False)
+    x, y = coupled(1500)
+    alone = quiet_fit(x, y, memory=3, random_state=0)
+    monkeypatch.setattr(neighbours, "STEPS_PER_THREAD", steps)
+    monkeypatch.setattr(neighbours.os, "cpu_count", lambda: 4)
+    np.testing.assert_array_equal(all_local(quiet_fit(x, y, memory=3, random_state=0)), all_local(alone))
 
 
 @pytest.mark.parametrize("neighbours", [3, 9])
@@ -225,7 +261,7 @@ def test_the_rule_takes_the_tree_in_few_dimensions_and_pairs_in_many(monkeypatch
     for name in ("_search_tree", "_sweep_pairs"):
         kept = getattr(nearest, name)
         monkeypatch.setattr(nearest, name, lambda *a, kept=kept, name=name: used.append(name) or kept(*a))
-    x, y = coupled(4000)
+    x, y = coupled(5000)
     for history in (1, 3):
         quiet_fit(x, y, target_history=history, source_history=history)
     assert used == ["_search_tree", "_sweep_pairs"]
@@ -365,3 +401,8 @@ def test_repeated_values_are_pointed_out(noise, search):
 def test_continuous_values_in_few_dimensions_raise_no_doubt():
     x, y = coupled(1000)
     assert KSG(**LAG_ONE).fit(x, y).result_.warnings == ()
+
+
+@pytest.mark.parametrize("module", [nearest, neighbours])
+def test_the_examples_in_the_docstrings_hold(module):
+    assert doctest.testmod(module).failed == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -11,12 +13,17 @@ from scipy.special import digamma
 from treet.checks import check_whole
 from treet.errors import TreetError
 from treet.estimators.base import Estimate, Floats, TransferEntropyEstimator
+from treet.estimators.neighbours import Sweep, dimension, spaces
 from treet.progress import progress
 from treet.results import Unit
 from treet.windows import Windows
 
 WIDEST = 0.15
 """Share of a variable's range that a typical neighbourhood may span: beyond, details of the density blur."""
+MOST_BY_TREE = 12
+"""Variables up to which trees find the neighbours of 100,000 windows sooner than a sweep over all pairs."""
+SIGNS = (-1, 1, 1, -1)
+"""What the entropies count for, in the order of the spaces."""
 
 
 class CopulaTE(TransferEntropyEstimator):
@@ -31,6 +38,10 @@ class CopulaTE(TransferEntropyEstimator):
     Each is estimated from the ``neighbours``-th nearest neighbours in the max norm (Kozachenko and Leonenko):
     the mean over windows of ``psi(n) - psi(neighbours) + log volume`` of the cube that reaches that
     neighbour. Local values are the same combination for one window.
+
+    Up to twelve variables in all, each is ranked among the windows, as published. Beyond, each channel is
+    ranked once, among its time steps, and all its lags share these ranks: nearly the same values, and the
+    neighbours of 100,000 windows are found in half a minute instead of hours.
 
     ``neighbours``   fewer mean less bias, more mean less noise.
     ``corrected``    count only the part of a neighbourhood that lies in the unit cube, where ranks lie, and
@@ -48,7 +59,7 @@ class CopulaTE(TransferEntropyEstimator):
     name: ClassVar[str] = "copula"
     summary: ClassVar[str] = "four copula entropies of ranks, by nearest neighbours (Copnet)"
     assumes: ClassVar[str] = "a stationary process of continuous values; few variables in all"
-    cost: ClassVar[str] = "seconds for some ten thousand windows of few variables; slow in many"
+    cost: ClassVar[str] = "half a second at 10,000 samples, half a minute at 100,000, whatever the history"
     use_when: ClassVar[str] = "histories are short and the scales of the series are odd or heavy-tailed"
 
     def __init__(
@@ -87,71 +98,85 @@ class CopulaTE(TransferEntropyEstimator):
                 f"neighbours={self.neighbours} needs more windows than that. Got {len(windows)}: "
                 "use fewer neighbours or a longer recording."
             )
-        present, past, source = self._ranks(windows)
-        terms = {
-            "y": (1, np.hstack([present, past])),
-            "x": (1, np.hstack([source, past])),
-            "all": (-1, np.hstack([present, source, past])),
-            "past": (-1, past),
-        }
-        names = windows.names
-        label = f"{', '.join(names['source'])} -> {', '.join(names['target'])}"
-        local = np.zeros(len(windows))
-        notes: tuple[str, ...] = ()
-        with progress(label, len(terms)) as advance:
-            for term, (sign, ranks) in terms.items():
-                reach = self._reach(ranks)
-                local += sign * self._local_entropy(ranks, reach)
-                notes += self._doubts(ranks, reach) if term == "all" else ()
-                advance(1)
-        return Estimate(te=float(local.mean()), local=local, notes=notes)
-
-    def _ranks(self, windows: Windows) -> tuple[Floats, Floats, Floats]:
-        """Ranks of the present, of the past that is conditioned on, and of the source: (windows, columns)."""
         # A stream of its own: data may have been drawn with the same seed.
         generator = np.random.default_rng(np.random.SeedSequence(self.random_state).spawn(1)[0])
-        past = np.hstack([windows.flat_past("target"), windows.flat_past("condition")])
-        blocks = (windows.present(), past, windows.flat_past("source"))
-        present, past, source = (
-            np.column_stack([_ranks(column, generator) for column in block.T]) for block in blocks
-        )
-        return present, past, source
+        search = _search_trees if dimension(windows) <= MOST_BY_TREE else _sweep_pairs
+        local = np.zeros(len(windows))
+        for sign, found in zip(SIGNS, search(_ranked(windows, generator), self.neighbours), strict=True):
+            local += sign * self._local_entropy(found)
+        return Estimate(te=float(local.mean()), local=local, notes=_doubts(found))
 
-    def _reach(self, ranks: Floats) -> Floats:
-        """(windows,): how far the last of the nearest neighbours is, in the max norm."""
-        distances, _ = cKDTree(ranks).query(ranks, [self.neighbours + 1], p=np.inf, workers=-1)
-        reach: Floats = distances[:, 0]
-        return reach
-
-    def _local_entropy(self, ranks: Floats, reach: Floats) -> Floats:
+    def _local_entropy(self, found: _Found) -> Floats:
         """(windows,): values whose mean is the copula entropy of the columns."""
-        n, columns = ranks.shape
+        n, columns = found.ranks.shape
         if columns == 1:
             return np.zeros(n)
-        log_volume = columns * np.log(2 * reach)
+        log_volume = columns * np.log(2 * found.reach)
         if self.corrected:
-            reach = reach - 0.5 / n
-            side = np.minimum(1, ranks + reach[:, None]) - np.maximum(0, ranks - reach[:, None])
-            log_volume = np.log(side).sum(axis=1)
+            reach = found.reach - 0.5 * found.step
+            sides = (np.minimum(1, ranks + reach) - np.maximum(0, ranks - reach) for ranks in found.ranks.T)
+            log_volume = sum((np.log(side) for side in sides), start=np.zeros(n))
         return np.asarray(digamma(n) - digamma(self.neighbours) + log_volume)
 
-    def _doubts(self, ranks: Floats, reach: Floats) -> tuple[str, ...]:
-        width = 2 * float(np.median(reach))
-        if width <= WIDEST:
-            return ()
-        return (
-            f"The nearest neighbours of a window span {width:.0%} of the range of each of {ranks.shape[1]} "
-            f"variables: too few windows for so many. What varies within that is not seen, and the value is "
-            "biased, mostly towards zero. Use shorter histories, a longer recording or another estimator.",
-        )
+
+class _Found(NamedTuple):
+    """What a search finds in one space.
+
+    ``ranks``  (windows, columns): the points, in the unit cube.
+    ``reach``  (windows,): how far the last of the nearest neighbours is, in the max norm.
+    ``step``   the smallest difference of two ranks.
+    """
+
+    ranks: Floats
+    reach: Floats
+    step: float
 
 
-def _ranks(column: Floats, generator: np.random.Generator) -> Floats:
-    """(windows,): ranks in the middle of ``n`` equal cells of the unit interval; equal values in any order.
+def _search_trees(ranked: Windows, neighbours: int) -> Iterator[_Found]:
+    """By a k-d tree in each space, of ranks among the windows in each column as in the published estimate."""
+    with progress("neighbours", len(SIGNS)) as advance:
+        for points in spaces(ranked):
+            ranks = np.column_stack([_ranks(column) for column in points.T])
+            distances, _ = cKDTree(ranks).query(ranks, [neighbours + 1], p=np.inf, workers=-1)
+            yield _Found(ranks, distances[:, 0], 1 / len(ranks))
+            advance(1)
 
-    >>> _ranks(np.array([30.0, 10.0, 20.0, 40.0]), np.random.default_rng(0)).tolist()
+
+def _sweep_pairs(ranked: Windows, neighbours: int) -> Iterator[_Found]:
+    """By all pairs in all spaces at once, of ranks on the time axis, so that lags of a channel share them."""
+    sweep = Sweep.over(ranked)
+    with progress("neighbours", sweep.time) as advance:
+        reaches = sweep.nearest(neighbours, range(len(SIGNS)), advance)
+    for points, reach in zip(spaces(ranked), reaches[:, ranked.valid].astype(np.float64), strict=True):
+        yield _Found(points, reach, 1 / sweep.time)
+
+
+def _ranked(windows: Windows, generator: np.random.Generator) -> Windows:
+    """The same windows of each channel's ranks among the time steps that are there."""
+    values = windows.values.copy()
+    for channel in values.T:
+        there = np.isfinite(channel)
+        channel[there] = _ranks(channel[there], generator.random(there.sum()))
+    return replace(windows, values=values)
+
+
+def _ranks(*keys: Floats) -> Floats:
+    """(values,): ranks by the first key, then by the next, in the middle of equal cells of the unit interval.
+
+    >>> _ranks(np.array([30.0, 10.0, 20.0, 40.0])).tolist()
     [0.625, 0.125, 0.375, 0.875]
     """
-    ranks = np.empty(len(column))
-    ranks[np.lexsort((generator.random(len(column)), column))] = np.arange(len(column)) + 0.5
-    return ranks / len(column)
+    ranks = np.empty(len(keys[0]))
+    ranks[np.lexsort(keys[::-1])] = np.arange(len(ranks)) + 0.5
+    return ranks / len(ranks)
+
+
+def _doubts(found: _Found) -> tuple[str, ...]:
+    width = 2 * float(np.median(found.reach))
+    if width <= WIDEST:
+        return ()
+    return (
+        f"The nearest neighbours of a window span {width:.0%} of the range of each of {found.ranks.shape[1]} "
+        "variables: too few windows for so many. What varies within that is not seen, and the value is "
+        "biased, mostly towards zero. Use shorter histories, a longer recording or another estimator.",
+    )
