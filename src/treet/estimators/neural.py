@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
@@ -24,40 +25,19 @@ from treet.series import Scaler, Series
 from treet.statistics.cross_fitting import Fold, blocked_folds, default_folds
 from treet.windows import Windows
 
+Fitted = TypeVar("Fitted", bound="CrossFitted")
+
 NOT_CONVERGED = (
     "Training ended at its step limit while the validation loss still moved (see the training history). "
     "Raise epochs before using the value."
 )
 
 
-class TREET(TransferEntropyEstimator):
-    """Transfer entropy by Donsker-Varadhan critics with attention over the past (Luxembourg et al.).
+class CrossFitted(TransferEntropyEstimator):
+    """Base of estimators that train a pair of critics on every block of the recording but one.
 
-        TE = D_XY - D_Y,   D_Y = KL(p(y_t | past of y) || q),   D_XY = KL(p(y_t | past of y and x) || q)
-
-    A critic of each divergence is trained on all blocks of the recording but one and read on that one, so
-    that every local value comes from data that trained nothing. ``preset="default"`` uses critics that are
-    conditional densities (``DensityCritic``), ``preset="paper"`` the published network and training.
-
-    ``memory`` (the paper's l) or ``target_history``, ``source_history``, ``delay``: the past that is seen.
-    ``reference``    q: "uniform" (on the bounding box), "gaussian" or "gaussian given past".
-    ``objective``    how critics of the paper's kind are trained: "dv", "per context" or "ranking".
-    ``folds, epochs, batch_size, learning_rate``  the preset's where they are None.
-    ``device``       "auto" (a GPU where there is one), "cpu", "cuda", ...
-    ``random_state`` the same number gives the same result on the same machine.
-
-    >>> from treet.processes import Threshold
-    >>> recording = Threshold().sample(2000, random_state=0)
-    >>> estimator = TREET(memory=2, random_state=0)
-    >>> estimator.fit(recording.select("x"), recording.select("y")).te_ > 0.3
-    True
+    A subclass says by ``_resolved`` what its critics are and how they are trained.
     """
-
-    name: ClassVar[str] = "treet"
-    summary: ClassVar[str] = "neural critics with attention over the past, cross-fitted"
-    assumes: ClassVar[str] = "a stationary process; some thousand samples"
-    cost: ClassVar[str] = "seconds to a minute; linear in the samples and in the history"
-    use_when: ClassVar[str] = "coupling may be nonlinear, histories long, series vectors"
 
     def __init__(
         self,
@@ -67,7 +47,6 @@ class TREET(TransferEntropyEstimator):
         delay: int | None = None,
         condition_history: int | None = None,
         *,
-        preset: str = "default",
         reference: str | None = None,
         objective: str | None = None,
         folds: int | None = None,
@@ -84,7 +63,6 @@ class TREET(TransferEntropyEstimator):
         self.source_history = source_history
         self.delay = delay
         self.condition_history = condition_history
-        self.preset = preset
         self.reference = reference
         self.objective = objective
         self.folds = folds
@@ -100,16 +78,14 @@ class TREET(TransferEntropyEstimator):
         self._resolved()
         self._torch_device()
 
+    @abstractmethod
     def _resolved(self) -> Settings:
-        return resolve(
-            self.preset,
-            reference=self.reference,
-            objective=self.objective,
-            folds=self.folds,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-        )
+        """What the critics are and how they are trained; raises for what makes no sense."""
+
+    def _changes(self) -> dict[str, Any]:
+        """The settings that were given, or None where they were not."""
+        names = ("reference", "objective", "folds", "epochs", "batch_size", "learning_rate")
+        return {name: getattr(self, name) for name in names}
 
     def _torch_device(self) -> torch.device:
         if self.device == "auto":
@@ -209,11 +185,83 @@ class TREET(TransferEntropyEstimator):
         save(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> TREET:
+    def load(cls: type[Fitted], path: str | Path) -> Fitted:
         """A fitted estimator from a file that ``save`` wrote."""
         from treet.estimators.saving import load
 
         return load(cls, path)
+
+
+class TREET(CrossFitted):
+    """Transfer entropy by Donsker-Varadhan critics with attention over the past (Luxembourg et al.).
+
+        TE = D_XY - D_Y,   D_Y = KL(p(y_t | past of y) || q),   D_XY = KL(p(y_t | past of y and x) || q)
+
+    A critic of each divergence is trained on all blocks of the recording but one and read on that one, so
+    that every local value comes from data that trained nothing. ``preset="default"`` uses critics that are
+    conditional densities (``DensityCritic``), ``preset="paper"`` the published network and training.
+
+    ``memory`` (the paper's l) or ``target_history``, ``source_history``, ``delay``: the past that is seen.
+    ``reference``    q: "uniform" (on the bounding box), "gaussian" or "gaussian given past".
+    ``objective``    how critics of the paper's kind are trained: "dv", "per context" or "ranking".
+    ``folds, epochs, batch_size, learning_rate``  the preset's where they are None.
+    ``device``       "auto" (a GPU where there is one), "cpu", "cuda", ...
+    ``random_state`` the same number gives the same result on the same machine.
+
+    >>> from treet.processes import Threshold
+    >>> recording = Threshold().sample(2000, random_state=0)
+    >>> estimator = TREET(memory=2, random_state=0)
+    >>> estimator.fit(recording.select("x"), recording.select("y")).te_ > 0.3
+    True
+    """
+
+    name: ClassVar[str] = "treet"
+    summary: ClassVar[str] = "neural critics with attention over the past, cross-fitted"
+    assumes: ClassVar[str] = "a stationary process; some thousand samples"
+    cost: ClassVar[str] = "seconds to a minute; linear in the samples and in the history"
+    use_when: ClassVar[str] = "coupling may be nonlinear, histories long, series vectors"
+
+    def __init__(
+        self,
+        memory: int | None = None,
+        target_history: int | None = None,
+        source_history: int | None = None,
+        delay: int | None = None,
+        condition_history: int | None = None,
+        *,
+        preset: str = "default",
+        reference: str | None = None,
+        objective: str | None = None,
+        folds: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        device: str = "auto",
+        unit: Unit = "nats",
+        confidence: float = 0.95,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            memory,
+            target_history,
+            source_history,
+            delay,
+            condition_history,
+            reference=reference,
+            objective=objective,
+            folds=folds,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            device=device,
+            unit=unit,
+            confidence=confidence,
+            random_state=random_state,
+        )
+        self.preset = preset
+
+    def _resolved(self) -> Settings:
+        return resolve(self.preset, **self._changes())
 
 
 def _resolution(windows: Windows) -> float:

@@ -1,177 +1,24 @@
-"""The paper's pair: critics trained together on sequences, against draws from the reference."""
+"""The paper's pair: critics with attention, on sequences."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
-from treet.estimators.critic_pair import (
-    GIVEN_PAST,
-    ROLES_XY,
-    ROLES_Y,
-    CriticPair,
-    as_tensor,
-    batches_of_rows,
-    chunks,
-    make_reference,
-)
-from treet.estimators.presets import Settings
-from treet.nn.anchor import LinearAnchor
+from treet.estimators.drawn_pair import DrawnPair
+from treet.lags import Lags
 from treet.nn.paper_critic import PaperCritic
-from treet.objectives import StreamingLogMeanExp, donsker_varadhan, per_context, ranking_nce
-from treet.reference import GaussianGivenPast, Reference
-from treet.series import Series
-from treet.statistics.cross_fitting import Fold
-from treet.training import Advance, History, train
-
-SEQUENCE = 30
-"""Windows in a training sequence of the paper."""
-
-DRAWN = {"dv": donsker_varadhan, "per context": per_context, "ranking": ranking_nce}
 
 
-class PaperPair(CriticPair):
-    """The paper's critics, trained together on sequences, against draws from the reference."""
+class PaperPair(DrawnPair):
+    """The paper's critics, trained until the transfer entropy has settled."""
 
-    def __init__(self, series: Series, settings: Settings) -> None:
-        super().__init__(series, settings)
-        widths = {role: channels for role, (_, channels) in series.shapes(ROLES_XY).items()}
-        target, condition = widths["target"], widths.get("condition", 0)
-        sizes = {"heads": settings.heads, "width": settings.width, "feedforward": 2 * settings.width}
-        with _Undrawn():
-            self.y = PaperCritic(series.lags, target, 0, condition, **sizes)
-            self.xy = PaperCritic(series.lags, target, widths["source"], condition, **sizes)
-        inputs = sum(lags * channels for lags, channels in series.shapes(ROLES_Y).values())
-        self.anchor = LinearAnchor(inputs, target)
-        self.register_buffer("length", torch.tensor(SEQUENCE))
+    sequence: ClassVar[int] = 30
 
-    def fit(
-        self, series: Series, fold: Fold, generator: torch.Generator, label: str, advance: Advance
-    ) -> tuple[History, ...]:
-        reset(self, generator)
-        parts = [as_tensor(part, series) for part in (fold.train, fold.validation, fold.test)]
-        length = min(SEQUENCE, *(int(_runs(part)[1].min()) for part in parts))
-        self.length = torch.tensor(length)
-        training, validation = parts[:2]
-        self.anchor.fit(*(batches_of_rows(series, part, ROLES_Y) for part in (training, validation)))
-        history = train(
-            self,
-            lambda starts: self._loss(series, starts, generator),
-            lambda: self._minus_te(series, validation),
-            _starts(training, length),
-            self.settings.schedule,
-            generator,
-            f"critics of Y and XY, {label}",
-            advance,
-        )
-        self.requires_grad_(False)
-        return (history,)
+    def _critic(self, lags: Lags, target: int, source: int, condition: int) -> PaperCritic:
+        heads, width = self.settings.heads, self.settings.width
+        return PaperCritic(lags, target, source, condition, heads=heads, width=width, feedforward=2 * width)
 
-    def _loss(self, series: Series, starts: Tensor, generator: torch.Generator) -> Tensor:
-        objective = DRAWN[self.settings.objective]
-        steps = starts[:, None] + torch.arange(int(self.length), device=starts.device)
-        scores = self._scores(series, steps, generator, None)
-        # The critics share no weights, so one sum trains each on its own bound.
-        return -torch.stack([objective(real, drawn) for real, drawn in scores]).sum()
-
-    def _minus_te(self, series: Series, positions: Tensor) -> float:
-        """Watched during training, always with the same draws."""
-        y, xy = self.divergences(series, positions, torch.Generator().manual_seed(0))
-        return (y - xy).mean().item()
-
-    def _scores(
-        self, series: Series, steps: Tensor, generator: torch.Generator, box: Reference | None
-    ) -> list[tuple[Tensor, Tensor]]:
-        """Real (batch, length) and reference (batch, length, draws) scores of Y and XY, on the same draws.
-
-        ``steps`` (batch, length) are the windows of the sequences; ``box`` a reference for all of them.
-        """
-        span = series.lags.span
-        reference = box or self._reference(series, steps.flatten(), tuple(steps.shape))
-        drawn = reference.sample((*steps.shape, self.settings.draws), generator).to(series.device)
-        tokens = series.segments(steps[:, 0] - span, span + steps.shape[1], ("target", "source", "condition"))
-        condition = tokens[2:]
-        others = [torch.cat(condition, -1) if condition else None, torch.cat(tokens[1:], -1)]
-        return [
-            critic(tokens[0], other, drawn) for critic, other in zip((self.y, self.xy), others, strict=True)
-        ]
-
-    def _reference(self, series: Series, positions: Tensor, shape: tuple[int, ...]) -> Reference:
-        made = make_reference(self.settings.reference, self.anchor, series, positions)
-        if isinstance(made, GaussianGivenPast):
-            return GaussianGivenPast(*(part.detach().reshape(*shape, -1) for part in (made.mean, made.std)))
-        return made
-
-    @torch.no_grad()
-    def divergences(
-        self, series: Series, positions: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        # New data may have only shorter stretches than the training had.
-        length = min(int(self.length), int(_runs(positions)[1].min()))
-        tiles = _tiles(positions, length)
-        per_context_form = self.settings.objective != "dv"
-        same = self.settings.reference != GIVEN_PAST
-        box = self._reference(series, positions, tuple(positions.shape)) if same else None
-        steps = tiles[:, None] + torch.arange(length, device=tiles.device)
-        places = torch.searchsorted(positions, steps)
-        found = torch.zeros(2, len(positions), device=series.device)
-        means = [StreamingLogMeanExp(), StreamingLogMeanExp()]
-        for part, where in zip(chunks(steps, 256), chunks(places, 256), strict=True):
-            for row, (real, drawn) in enumerate(self._scores(series, part, generator, box)):
-                normaliser = torch.logsumexp(drawn, -1) - np.log(drawn.shape[-1]) if per_context_form else 0.0
-                found[row, where.flatten()] = (real - normaliser).flatten()
-                means[row].update(drawn)
-        shift = (
-            0.0 if per_context_form else torch.tensor([[mean.value] for mean in means], device=series.device)
-        )
-        y, xy = (found - shift).cpu()
-        return y, xy
-
-
-class _Undrawn(TorchFunctionMode):
-    """Weights are made without a draw from PyTorch's global state: ``reset`` draws them."""
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if function in (nn.init.kaiming_uniform_, nn.init.uniform_, Tensor.uniform_):
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
-        return function(*args, **kwargs)
-
-
-def reset(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw all linear maps again, as PyTorch does, but from ``generator`` and not from global state."""
-    with torch.no_grad():
-        for part in module.modules():
-            if isinstance(part, nn.Linear):
-                limit = part.in_features**-0.5
-                part.weight.uniform_(-limit, limit, generator=generator)
-                part.bias.uniform_(-limit, limit, generator=generator)
-
-
-def _runs(positions: Tensor) -> tuple[Tensor, Tensor]:
-    """First positions and lengths of the stretches of consecutive positions."""
-    cuts = torch.nonzero(positions.diff() != 1)[:, 0] + 1
-    edges = torch.cat([cuts.new_zeros(1), cuts, cuts.new_tensor([len(positions)])])
-    return positions[edges[:-1]], edges.diff()
-
-
-def _starts(positions: Tensor, length: int) -> Tensor:
-    """Positions from which ``length`` consecutive ones are there."""
-    first, count = _runs(positions)
-    before_end = torch.repeat_interleave(first + count, count) - positions
-    return positions[before_end >= length]
-
-
-def _tiles(positions: Tensor, length: int) -> Tensor:
-    """Starts of sequences that cover every position; the last one of a stretch may overlap the one before."""
-    parts = []
-    for first, count in zip(*(part.tolist() for part in _runs(positions)), strict=True):
-        starts = torch.arange(first, first + count - length + 1, length)
-        parts.append(torch.unique(torch.cat([starts, starts.new_tensor([first + count - length])])))
-    return torch.cat(parts).to(positions.device)
+    def _watched(self, y: Tensor, xy: Tensor) -> Tensor:
+        return y - xy

@@ -27,7 +27,7 @@ from treet.training import History
 from treet.windows import ROLES
 
 if TYPE_CHECKING:
-    from treet.estimators.neural import TREET
+    from treet.estimators.neural import CrossFitted, Fitted
 
 FORMAT = "treet estimator 1"
 LEFT_OUT = ("local", "history", "lags")  # of the result: kept as tensors or apart
@@ -63,7 +63,7 @@ class Shapes:
         }
 
 
-def save(estimator: TREET, path: str | Path) -> None:
+def save(estimator: CrossFitted, path: str | Path) -> None:
     if not hasattr(estimator, "folds_"):
         raise TreetError("This estimator is not fitted, so there is nothing to save. Call fit first.")
     tensors = {f"local.{number}": torch.from_numpy(trial.copy()) for number, trial in _numbered(estimator)}
@@ -80,11 +80,11 @@ def save(estimator: TREET, path: str | Path) -> None:
     write_bytes(path, as_bytes(tensors, metadata={"treet": description}))
 
 
-def _numbered(estimator: TREET) -> Any:
+def _numbered(estimator: CrossFitted) -> Any:
     return enumerate(estimator.result_.local or ())
 
 
-def _description(estimator: TREET) -> dict[str, Any]:
+def _description(estimator: CrossFitted) -> dict[str, Any]:
     result = estimator.result_
     return {
         "format": FORMAT,
@@ -106,7 +106,7 @@ def _plain(value: object) -> int | float | str:
     return float(value) if isinstance(value, Real) else str(value)
 
 
-def load(kind: type[TREET], path: str | Path) -> TREET:
+def load(kind: type[Fitted], path: str | Path) -> Fitted:
     path = Path(path)
     if not path.is_file():
         raise TreetError(f"There is no file {path}. Check the path.")
@@ -133,9 +133,12 @@ def load(kind: type[TREET], path: str | Path) -> TREET:
         ) from error
 
 
-def _rebuilt(kind: type[TREET], description: dict[str, Any], tensors: dict[str, Tensor]) -> TREET:
+def _rebuilt(kind: type[Fitted], description: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
     if description["format"] != FORMAT:
         raise TreetError(f"The file has the format {description['format']!r}; this version reads {FORMAT!r}.")
+    held = description["result"]["estimator"]
+    if held != kind.name:
+        raise TreetError(f"The file must hold the estimator {kind.name!r}. Got {held!r:.40} instead.")
     estimator = kind(**description["parameters"])
     estimator._check_common()
     estimator.settings_ = estimator._resolved()
@@ -198,7 +201,7 @@ class _Unallocated(TorchFunctionMode):
         return function(*args, **(kwargs or {}) | changed)
 
 
-def _pair(estimator: TREET, shapes: Shapes, weights: dict[str, Tensor]) -> CriticPair:
+def _pair(estimator: CrossFitted, shapes: Shapes, weights: dict[str, Tensor]) -> CriticPair:
     # Nothing is allocated until the file's own tensors are known to fit.
     with _Unallocated():
         pair = PAIRS[estimator.settings_.critic](cast("Any", shapes), estimator.settings_)
