@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from treet.estimators.mine import MINE
     from treet.estimators.nearest import KSG
     from treet.estimators.neural import TREET
+    from treet.estimators.recurrent import DINE
     from treet.estimators.symbolic import SymbolicTE
     from treet.estimators.tene import TENE
     from treet.lags import Lags
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from treet.writers import write_recording
 
 __all__ = [
+    "DINE",
     "KSG",
     "MINE",
     "TENE",
@@ -64,6 +66,7 @@ __all__ = [
 # Torch takes seconds to load. A name is imported when it is first used, so that the command line answers
 # --help and mistakes at once.
 _HOMES = {
+    "DINE": "estimators.recurrent",
     "KSG": "estimators.nearest",
     "MINE": "estimators.mine",
     "TENE": "estimators.tene",

@@ -18,7 +18,7 @@ from treet.estimators.recurrent import DINE
 from treet.lags import Lags
 from treet.processes import BivariateLinear, DelayedLinear, Threshold
 
-SMALL = {"memory": 1, "folds": 2, "epochs": 1, "learning_rate": 0.02, "random_state": 0}
+SMALL = {"memory": 1, "folds": 2, "learning_rate": 0.02, "random_state": 0}
 N_SAMPLES = 300
 
 

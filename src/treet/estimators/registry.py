@@ -13,11 +13,12 @@ from treet.estimators.kernel import KernelTE
 from treet.estimators.mine import MINE
 from treet.estimators.nearest import KSG
 from treet.estimators.neural import TREET
+from treet.estimators.recurrent import DINE
 from treet.estimators.symbolic import SymbolicTE
 from treet.estimators.tene import TENE
 
 KINDS: tuple[type[TransferEntropyEstimator], ...] = (
-    *(TREET, TENE, MINE),
+    *(TREET, DINE, TENE, MINE),
     *(CopulaTE, KSG, KernelTE),
     *(GaussianTE, DiscreteTE, SymbolicTE),
 )

@@ -32,7 +32,7 @@ PAPER_PRESET = "treet, paper preset"
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "treet": ("treet", {}),
     PAPER_PRESET: ("treet", {"preset": "paper"}),
-    **{name: (name, {}) for name in ("tene", "copula", "ksg", "kernel", "gaussian")},
+    **{name: (name, {}) for name in ("dine", "tene", "copula", "ksg", "kernel", "gaussian")},
     "symbolic": ("symbolic", {"permutations": 0}),
 }
 """By their name in the table: the estimator and its parameters."""
