@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from formatting import Section, count, fixed, table
 from harness import Benchmark, Case, Row
-from treet.estimators.paper_pair import SEQUENCE, PaperPair, reset
+from treet.estimators.drawn_pair import reset
+from treet.estimators.paper_pair import PaperPair
 from treet.estimators.presets import resolve
 from treet.lags import Lags
 from treet.nn.attention import FixedPastBlock
@@ -118,11 +119,13 @@ def make_step(case: Case) -> Callable[[], float]:
 
     def step() -> float:
         drawn = torch.randint(len(starts), (case["batch"],), generator=generator)
-        loss = pair._loss(series, starts[drawn], generator)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss = 0.0
+        for term in pair._loss(series, starts[drawn], generator):
+            term.backward()  # type: ignore[no-untyped-call]
+            loss += term.item()
         optimiser.step()
-        return loss.item()
+        return loss
 
     return step
 
@@ -134,7 +137,7 @@ def _series(case: Case) -> tuple[Series, Tensor]:
     source, target = recording.select(process.source_names), recording.select(process.target_names)
     windows = Windows.of(source, target, None, Lags.from_memory(case["memory"]))
     series = Series(windows, Scaler.of(windows, windows.positions))
-    return series, torch.from_numpy(windows.positions[: -SEQUENCE + 1])
+    return series, torch.from_numpy(windows.positions[: -PaperPair.sequence + 1])
 
 
 def measure(case: Case) -> Row:
@@ -154,7 +157,7 @@ def cases(memory: int, batch: int, rounds: Sequence[int], steps: dict[str, int])
         {
             "implementation": implementation,
             "memory": memory,
-            "sequence": memory + SEQUENCE,
+            "sequence": memory + PaperPair.sequence,
             "batch": batch,
             "steps": timed,
             "seed": seed,

@@ -43,7 +43,13 @@ class LeastSquares:
     def train(self, schedule, seed=0, **options):
         generator = torch.Generator().manual_seed(seed)
         return train(
-            self.model, self.loss, self.validate, torch.arange(N_ITEMS), schedule, generator, **options
+            self.model,
+            lambda items: (self.loss(items),),
+            self.validate,
+            torch.arange(N_ITEMS),
+            schedule,
+            generator,
+            **options,
         )
 
     def weights(self):
@@ -252,7 +258,7 @@ def test_items_are_what_the_loss_is_given():
 
     def loss(items):
         seen.update(items.tolist())
-        return plain(items)
+        return (plain(items),)
 
     items = torch.tensor([3, 14, 15, 92, 65])
     schedule = Schedule(epochs=20, batch_size=4, learning_rate=0.01)

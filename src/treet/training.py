@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -71,13 +71,17 @@ class Schedule:
         return min(first, self.most_steps(n_items))
 
 
+Loss = Callable[[Tensor], Iterable[Tensor]]
+"""The terms of the loss of a batch, which are added up; each is differentiated and let go before the next is
+computed, so that parts that share no weights do not lie in memory together."""
+
 Advance = Callable[[float], None]
 """Told, after every step, the share of the training that it was; what it raises ends the training."""
 
 
 def train(
     model: nn.Module,
-    loss: Callable[[Tensor], Tensor],
+    loss: Loss,
     validate: Callable[[], float],
     items: Tensor,
     schedule: Schedule,
@@ -85,7 +89,7 @@ def train(
     label: str = "",
     advance: Advance = lambda share: None,
 ) -> History:
-    """Minimise ``loss(batch of items)`` over the weights of ``model`` that require a gradient.
+    """Minimise the sum of ``loss(batch of items)`` over the weights of ``model`` that require a gradient.
 
     ``items`` (n,) are drawn with ``generator``; ``validate()`` is the loss on data that is not trained on.
     """
@@ -105,7 +109,7 @@ class _Run:
     def __init__(
         self,
         model: nn.Module,
-        loss: Callable[[Tensor], Tensor],
+        loss: Loss,
         validate: Callable[[], float],
         items: Tensor,
         schedule: Schedule,
@@ -157,15 +161,17 @@ class _Run:
     def _step(self, optimiser: torch.optim.Optimizer, scheduler: Any) -> float:
         count = self.schedule.batch(len(self.items))
         drawn = torch.randint(len(self.items), (count,), generator=self.generator)
-        loss = self.loss(self.items[drawn.to(self.items.device)])
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss = 0.0
+        for term in self.loss(self.items[drawn.to(self.items.device)]):
+            term.backward()  # type: ignore[no-untyped-call]
+            loss += term.item()
         if self.schedule.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         optimiser.step()
         if scheduler is not None:
             scheduler.step()
-        return loss.item()
+        return loss
 
     def _record(self, step: int) -> None:
         value, training_loss = self.validate(), sum(self.losses) / len(self.losses)

@@ -93,12 +93,16 @@ class _Training:
     def _sampled(self, positions: Tensor) -> Tensor:
         most = max(1, MOST_VALUES // self.critic.anchor.coefficients.shape[1])
         thinned = positions[:: -(-len(positions) // most)]
-        return torch.cat(list(batches_of_rows(self.series, thinned, self.roles)))
+        rows = torch.empty(len(thinned), self.critic.anchor.coefficients.shape[1], device=self.series.device)
+        parts = zip(chunks(rows), batches_of_rows(self.series, thinned, self.roles), strict=True)
+        for place, part in parts:
+            place.copy_(part)
+        return rows
 
-    def loss(self, windows: Tensor) -> Tensor:
+    def loss(self, windows: Tensor) -> tuple[Tensor]:
         """Minus the mean log density."""
         values = self._windows(self.positions[windows])
-        return -self.critic.log_density(*values, self.predicted[windows]).sum(1).mean()
+        return (-self.critic.log_density(*values, self.predicted[windows]).sum(1).mean(),)
 
     @torch.no_grad()
     def _validation(self) -> Tensor:

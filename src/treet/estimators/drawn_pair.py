@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -85,12 +86,12 @@ class DrawnPair(CriticPair):
         self.requires_grad_(False)
         return (history,)
 
-    def _loss(self, series: Series, starts: Tensor, generator: torch.Generator) -> Tensor:
+    def _loss(self, series: Series, starts: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+        """The bound of each critic, which share no weights."""
         objective = DRAWN[self.settings.objective]
         steps = starts[:, None] + torch.arange(int(self.length), device=starts.device)
-        scores = self._scores(series, steps, generator, None)
-        # The critics share no weights, so one sum trains each on its own bound.
-        return -torch.stack([objective(real, drawn) for real, drawn in scores]).sum()
+        for real, drawn in self._scores(series, steps, generator, None):
+            yield -objective(real, drawn)
 
     def _validation_loss(self, series: Series, positions: Tensor) -> float:
         """Always with the same draws."""
@@ -99,7 +100,7 @@ class DrawnPair(CriticPair):
 
     def _scores(
         self, series: Series, steps: Tensor, generator: torch.Generator, box: Reference | None
-    ) -> list[tuple[Tensor, Tensor]]:
+    ) -> Iterator[tuple[Tensor, Tensor]]:
         """Real (batch, length) and reference (batch, length, draws) scores of Y and XY, on the same draws.
 
         ``steps`` (batch, length) are the windows of the sequences; ``box`` a reference for all of them.
@@ -110,9 +111,8 @@ class DrawnPair(CriticPair):
         tokens = series.segments(steps[:, 0] - span, span + steps.shape[1], ("target", "source", "condition"))
         condition = tokens[2:]
         others = [torch.cat(condition, -1) if condition else None, torch.cat(tokens[1:], -1)]
-        return [
-            critic(tokens[0], other, drawn) for critic, other in zip((self.y, self.xy), others, strict=True)
-        ]
+        for critic, other in zip((self.y, self.xy), others, strict=True):
+            yield critic(tokens[0], other, drawn)
 
     def _reference(self, series: Series, positions: Tensor, shape: tuple[int, ...]) -> Reference:
         made = make_reference(self.settings.reference, self.anchor, series, positions)

@@ -123,12 +123,12 @@ class Trained:
         seen, _ = self._read(self.training, generator, 1)
         return Information(local, variance, float(seen.mean() - local.mean()), history)
 
-    def _loss(self, positions: Tensor) -> Tensor:
+    def _loss(self, positions: Tensor) -> tuple[Tensor]:
         context, present = self._contexts(positions), self.series.present(positions)
         # Items of a batch are drawn independently: the neighbour's present is one of any other window.
         pairs = torch.cat([present, present.roll(1, 0)])
         real, shuffled = self.network(torch.cat([context, context]), pairs).chunk(2)
-        return -self.objective(real, shuffled)
+        return (-self.objective(real, shuffled),)
 
     def _contexts(self, positions: Tensor) -> Tensor:
         """(batch, inputs)."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from treet.nn.linear import mean_square, ridge, sparse
+from treet.nn.linear import mean_square, moments, ridge, sparse
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Penalties that are tried, relative to the variance of a standardised input."""
@@ -40,8 +40,8 @@ class LinearAnchor(nn.Module):
 
     def fit(self, training: Iterable[Tensor], validation: Iterable[Tensor]) -> None:
         """From batches of rows."""
-        fitted, count = _moments(training)
-        held_out, _ = _moments(validation)
+        fitted, count = moments(training)
+        held_out, _ = moments(validation)
         channels, columns = self.coefficients.shape
         for channel in range(channels):
             known = columns - channels + channel
@@ -53,15 +53,6 @@ class LinearAnchor(nn.Module):
             self.coefficients[channel, :known] = best
             self.log_std[channel] = max(std, LEAST_STD)
         self.log_std.log_()
-
-
-def _moments(batches: Iterable[Tensor]) -> tuple[Tensor, int]:
-    """Mean products of the columns, in float64 and one batch at a time, and the number of rows."""
-    total, count = torch.zeros(1, dtype=torch.float64), 0
-    for batch in batches:
-        rows = batch.to(torch.float64)
-        total, count = total + rows.mT @ rows, count + len(rows)
-    return total.cpu() / max(count, 1), count
 
 
 def as_rows(pasts: Sequence[Tensor], present: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +18,12 @@ _LEAST_BLOCK = 16
 def band(scores: Tensor) -> Tensor:
     """The band of a block: row r keeps columns r .. r + memory - 1.
 
-    (..., rows, rows + memory - 1) -> (..., rows, memory). In the flat block row r of the band starts at
-    r * (columns + 1), so the band is a reshape of the block with ``rows`` entries appended.
+    (..., rows, rows + memory - 1) -> (..., rows, memory).
 
     >>> band(torch.arange(8.0).reshape(2, 4)).tolist()
     [[0.0, 1.0, 2.0], [5.0, 6.0, 7.0]]
     """
-    rows, columns = scores.shape[-2:]
-    flat = functional.pad(scores.flatten(-2), (0, rows))
-    return flat.reshape(*scores.shape[:-2], rows, columns + 1)[..., : columns + 1 - rows]
+    return cast("Tensor", _Band.apply(scores))  # type: ignore[no-untyped-call]
 
 
 def unband(weights: Tensor) -> Tensor:
@@ -35,9 +32,39 @@ def unband(weights: Tensor) -> Tensor:
     >>> unband(torch.ones(2, 3)).tolist()
     [[1.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]]
     """
-    rows, memory = weights.shape[-2:]
-    flat = functional.pad(weights, (0, rows)).flatten(-2)
-    return flat[..., :-rows].reshape(*weights.shape[:-1], rows + memory - 1)
+    return cast("Tensor", _Unband.apply(weights))  # type: ignore[no-untyped-call]
+
+
+def _diagonals(block: Tensor) -> Tensor:
+    """The band as a view: in the flat block row r of it starts at r * (columns + 1)."""
+    rows, columns = block.shape[-2:]
+    strides = (*block.stride()[:-2], columns + 1, 1)
+    return block.as_strided((*block.shape[:-1], columns - rows + 1), strides)
+
+
+class _Band(torch.autograd.Function):
+    """Each of the two is the other's transpose, so that neither direction fills or pads what it need not."""
+
+    @staticmethod
+    def forward(_: Any, scores: Tensor) -> Tensor:
+        return _diagonals(scores.contiguous()).contiguous()
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> Tensor:
+        return unband(gradient)
+
+
+class _Unband(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, weights: Tensor) -> Tensor:
+        rows, memory = weights.shape[-2:]
+        block = weights.new_zeros(*weights.shape[:-1], rows + memory - 1)
+        _diagonals(block).copy_(weights)
+        return block
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> Tensor:
+        return band(gradient)
 
 
 class FixedPastAttention(nn.Module):
@@ -106,7 +133,6 @@ class FixedPastAttention(nn.Module):
         blocks = -(-present.shape[1] // block)
         query, own_key, own_value = self._present_blocks(present, block, blocks)
         key, value = self._past_blocks(past, block, blocks)
-        query = query * self._head_width**-0.5
         products = query.flatten(3, 4) @ key.mT
         seen = band(products.view(*query.shape[:-1], products.shape[-1]))
         scores = torch.cat([seen, (query * own_key).sum(-1, keepdim=True)], -1)
@@ -128,21 +154,32 @@ class FixedPastAttention(nn.Module):
             )
 
     def _present_blocks(self, present: Tensor, block: int, blocks: int) -> list[Tensor]:
-        """Query, key and value, each (batch, heads, blocks, draws, block, width / heads)."""
-        tokens = _pad_time(self.query_key_value(present.transpose(1, 2)), blocks * block)
+        """Scaled query, key and value, each (batch, heads, blocks, draws, block, width / heads)."""
+        tokens = _pad_time(present.transpose(1, 2), blocks * block).contiguous()
         split = (*tokens.shape[:2], blocks, block, self.heads, self._head_width)
-        return [part.reshape(split).permute(0, 4, 2, 1, 3, 5) for part in tokens.chunk(3, -1)]
+        return [
+            functional.linear(tokens, weight, bias).view(split).permute(0, 4, 2, 1, 3, 5)
+            for weight, bias in self._maps()
+        ]
 
     def _past_blocks(self, past: Tensor, block: int, blocks: int) -> list[Tensor]:
         """Key and value, each (batch, heads, blocks, block + memory - 1, width / heads)."""
-        joint = self.query_key_value
-        # Nothing queries on behalf of a past token: keys and values alone.
-        tokens = functional.linear(past, joint.weight[self.width :], joint.bias[self.width :])
         columns = block + self.memory - 1
-        tokens = _pad_time(tokens, (blocks - 1) * block + columns)
-        windows = tokens.unfold(1, columns, block).mT if blocks > 1 else tokens[:, None]
-        split = (*windows.shape[:3], self.heads, self._head_width)
-        return [part.reshape(split).permute(0, 3, 1, 2, 4) for part in windows.chunk(2, -1)]
+        tokens = _pad_time(past, (blocks - 1) * block + columns)
+        found = []
+        # Nothing queries on behalf of a past token: keys and values alone.
+        for weight, bias in self._maps()[1:]:
+            mapped = functional.linear(tokens, weight, bias)
+            windows = mapped.unfold(1, columns, block).mT if blocks > 1 else mapped[:, None]
+            split = (*windows.shape[:3], self.heads, self._head_width)
+            found.append(windows.reshape(split).permute(0, 3, 1, 2, 4))
+        return found
+
+    def _maps(self) -> list[tuple[Tensor, Tensor]]:
+        """Weight and bias of the query, with the scores' factor in them, of the key and of the value."""
+        joint, scale = self.query_key_value, self._head_width**-0.5
+        query, *others = zip(joint.weight.chunk(3), joint.bias.chunk(3), strict=True)
+        return [(query[0] * scale, query[1] * scale), *others]
 
     @staticmethod
     def _in_order(blocked: Tensor, length: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -12,6 +13,15 @@ MOST_TERMS = 64
 
 LEAST_SHARE = 1e-9
 """Of its own square that an input keeps beside those taken in: with less it is a copy of them."""
+
+
+def moments(batches: Iterable[Tensor]) -> tuple[Tensor, int]:
+    """Mean products of the columns, in float64 and one batch at a time, and the number of rows."""
+    total, count = torch.zeros(1, dtype=torch.float64), 0
+    for batch in batches:
+        rows = batch.to(torch.float64)
+        total, count = total + rows.mT @ rows, count + len(rows)
+    return total.cpu() / max(count, 1), count
 
 
 def ridge(moments: Tensor, known: int, penalty: float) -> Tensor:

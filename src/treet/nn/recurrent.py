@@ -51,7 +51,9 @@ class RecurrentCritic(TokenCritic):
     ) -> None:
         super().__init__(lags, target_width, source_width, condition_width, shift=lags.delay)
         self.lstm = nn.LSTM(target_width + self.other_width, width)
-        self.score = nn.Sequential(nn.Linear(width, feedforward), nn.ELU(), nn.Linear(feedforward, 1))
+        self.score = nn.Sequential(
+            nn.Linear(width, feedforward), nn.ELU(inplace=True), nn.Linear(feedforward, 1)
+        )
 
     def forward(
         self, tokens_y: Tensor, tokens_other: Tensor | None, reference: Tensor

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from treet.nn.anchor import LEAST_STD, LinearAnchor
-from treet.nn.linear import sparse
+from treet.nn.linear import moments, sparse
 
 MOST_REGIMES = 8
 LEAST_ROWS = 25
@@ -17,6 +18,9 @@ LEAST_ROWS = 25
 
 MOST_SPLITTERS = 128
 """Inputs that may decide the regime: evenly many of each series, the newest, where there are more."""
+
+ROWS_AT_ONCE = 8192
+"""In the searches: what they work on stays in the cache, and memory does not grow with the rows."""
 
 REFINEMENTS = 4
 
@@ -88,10 +92,11 @@ class Regimes(nn.Module):
         """Search from the fitted ``anchor``, on rows; ``splitters`` are the columns that may split."""
         channels, columns = anchor.coefficients.shape
         self.shares.zero_()
+        rows, held_out = _Rows.all(training), _Rows.all(validation)
         for channel in range(channels):
             known = columns - channels + channel
             coefficients = anchor.coefficients[channel, :known]
-            root = _Regime(training, validation, known, coefficients, anchor.log_std[channel].exp().item())
+            root = _Regime(rows, held_out, known, coefficients, anchor.log_std[channel].exp().item())
             for number, regime in enumerate(self._grow(channel, root, splitters)):
                 self.coefficients[channel, number, :known] = regime.coefficients
                 self.log_std[channel, number] = math.log(regime.std)
@@ -116,11 +121,35 @@ class Regimes(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows at ``places`` of a table that all regimes share: only a part at a time is copied."""
+
+    table: Tensor
+    places: Tensor
+
+    @classmethod
+    def all(cls, table: Tensor) -> _Rows:
+        return cls(table, torch.arange(len(table), device=table.device))
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def column(self, number: int) -> Tensor:
+        return self.table[:, number][self.places]
+
+    def where(self, inside: Tensor) -> _Rows:
+        return _Rows(self.table, self.places[inside])
+
+    def parts(self) -> Iterator[Tensor]:
+        yield from (self.table[places] for places in torch.split(self.places, ROWS_AT_ONCE))
+
+
+@dataclass(frozen=True, eq=False)
 class _Regime:
     """The rows of one regime, and the regression of column ``known`` on those before it."""
 
-    training: Tensor
-    validation: Tensor
+    training: _Rows
+    validation: _Rows
     known: int
     coefficients: Tensor
     std: float
@@ -129,26 +158,29 @@ class _Regime:
     def terms(self) -> int:
         return int((self.coefficients != 0).sum())
 
-    def residual(self, rows: Tensor) -> Tensor:
-        return rows[:, self.known] - rows[:, : self.known] @ self.coefficients
+    def residual(self, rows: _Rows) -> Tensor:
+        """(rows,)"""
+        found = [part[:, self.known] - part[:, : self.known] @ self.coefficients for part in rows.parts()]
+        return torch.cat(found)
 
-    def log_density(self, rows: Tensor) -> Tensor:
+    def log_density(self, rows: _Rows) -> Tensor:
+        """(rows,)"""
         return log_normal(self.residual(rows), torch.tensor(math.log(self.std)))
 
     def refitted(self, inside: Tensor, inside_validation: Tensor) -> _Regime:
         """The regime of those rows alone: a sparse regression, or this one's with a spread of its own."""
-        training, validation = self.training[inside], self.validation[inside_validation]
-        rows = training[:, : self.known + 1].to(torch.float64)
-        coefficients = sparse(rows.mT @ rows / len(rows), self.known, len(rows)).to(training)
+        training, validation = self.training.where(inside), self.validation.where(inside_validation)
+        products, count = moments(part[:, : self.known + 1] for part in training.parts())
+        coefficients = sparse(products, self.known, count).to(self.coefficients)
         found = []
         for candidate in (coefficients, self.coefficients):
             regime = _Regime(training, validation, self.known, candidate, 1.0)
-            free = len(rows) / max(1.0, len(rows) - regime.terms * (candidate is coefficients))
+            free = count / max(1.0, count - regime.terms * (candidate is coefficients))
             std = max((regime.residual(training).square().mean() * free).sqrt().item(), LEAST_STD)
             found.append(_Regime(training, validation, self.known, candidate, std))
         own, same = found
-        cost = 0.5 * math.log(len(rows)) * own.terms
-        return own if len(rows) * math.log(same.std / own.std) > cost else same
+        cost = 0.5 * math.log(count) * own.terms
+        return own if count * math.log(same.std / own.std) > cost else same
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +217,7 @@ def _best_split(regime: _Regime, splitters: Tensor) -> _Split | None:
 
 
 def _split_at(regime: _Regime, variable: int, threshold: float) -> _Split:
-    inside, held_out = (rows[:, variable] >= threshold for rows in (regime.training, regime.validation))
+    inside, held_out = (rows.column(variable) >= threshold for rows in (regime.training, regime.validation))
     below, above = regime.refitted(~inside, ~held_out), regime.refitted(inside, held_out)
     edges, shares = _edges(regime.training, variable, below, above)
     return _Split(variable, threshold, below, above, edges, shares)
@@ -198,21 +230,22 @@ def _promising(regime: _Regime, splitters: Tensor) -> tuple[int, float] | None:
     ``U_j = sum over S of r z_j`` of input j is about normal with the variance ``V_j = sum over S of z_j^2``
     (and that of the other side); what a coefficient of its own would gain is about ``U_j^2 / 2 V_j``.
     """
-    rows = regime.training
+    rows, known = regime.training, regime.known
     if len(rows) < 2 * LEAST_ROWS or not len(splitters):
         return None
-    inputs, residual = rows[:, : regime.known], regime.residual(rows) / regime.std
-    values, squares = rows[:, splitters], rows[:, : regime.known].square()
-    ordered = values.sort(0).values
-    total, cost = squares.sum(0), 0.5 * math.log(len(rows)) + math.log(regime.known)
+    residual, cuts = regime.residual(rows) / regime.std, _cuts(len(rows))
+    thresholds = torch.stack([rows.column(int(column)).sort().values[cuts] for column in splitters], 1)
+    everywhere = torch.full_like(thresholds[:1], -math.inf)
+    total, *tails = (
+        _Tail.of(rows, known, residual, splitters, limits) for limits in (*everywhere, *thresholds)
+    )
+    cost = 0.5 * math.log(len(rows)) + math.log(known)
     best, place = 0.0, None
-    for cut in _cuts(len(rows)):
-        thresholds = ordered[cut]
-        above = (values >= thresholds).to(rows.dtype)
-        gains = _gains(above, inputs, squares, total, residual, cost)
+    for tail, limits in zip(tails, thresholds, strict=True):
+        gains = tail.gains(total, cost)
         found = int(gains.argmax())
         if gains[found] > best:
-            best, place = gains[found].item(), (int(splitters[found]), thresholds[found].item())
+            best, place = gains[found].item(), (int(splitters[found]), limits[found].item())
     return place
 
 
@@ -222,37 +255,59 @@ def _cuts(count: int) -> list[int]:
     return sorted({*tails, *(count - tail for tail in tails)})
 
 
-def _gains(
-    above: Tensor, inputs: Tensor, squares: Tensor, total: Tensor, residual: Tensor, cost: float
-) -> Tensor:
-    """(splitters,): what splitting at each would gain in log likelihood, about."""
-    inside = above.mT @ squares
-    # What an input tells in all rows alike needs no split.
-    score = (above * residual[:, None]).mT @ inputs - inside / total * (residual @ inputs)
-    tiny = 1e-6 * total + 1e-12
-    information = 1 / inside.clamp(min=tiny) + 1 / (total - inside).clamp(min=tiny)
-    mean_gain = (0.5 * score.square() * information - cost).clamp(min=0).sum(1)
-    count = above.sum(0)
-    rest = len(above) - count
-    spread = residual.square() @ above / count.clamp(min=1)
-    rest_spread = (residual.square().sum() - spread * count) / rest.clamp(min=1)
-    spread_gain = sum(
-        0.5 * n * (s.clamp(min=1e-6) - 1 - s.clamp(min=1e-6).log())
-        for n, s in ((count, spread), (rest, rest_spread))
-    )
-    enough = (count >= LEAST_ROWS) & (rest >= LEAST_ROWS)
-    return torch.where(enough, mean_gain + spread_gain, 0.0)
+@dataclass(frozen=True, eq=False)
+class _Tail:
+    """Sums over the rows above a threshold, for each splitter that it may be a threshold of.
+
+    ``count``, ``square`` (splitters,): rows, and squares of the standardised residual r.
+    ``information``, ``score`` (splitters, inputs): sums of ``z_j^2`` and of ``r z_j``.
+    """
+
+    count: Tensor
+    square: Tensor
+    information: Tensor
+    score: Tensor
+
+    @classmethod
+    def of(cls, rows: _Rows, known: int, residual: Tensor, splitters: Tensor, thresholds: Tensor) -> _Tail:
+        sums = [residual.new_zeros(len(splitters), width) for width in (1, 1, known, known)]
+        for part, left in zip(rows.parts(), torch.split(residual, ROWS_AT_ONCE), strict=True):
+            above, inputs = (part[:, splitters] >= thresholds).to(part.dtype).mT, part[:, :known]
+            sums[0] += above.sum(1, keepdim=True)
+            sums[1] += above @ left.square()[:, None]
+            sums[2] += above @ inputs.square()
+            sums[3] += above @ (left[:, None] * inputs)
+        return cls(sums[0][:, 0], sums[1][:, 0], sums[2], sums[3])
+
+    def gains(self, total: _Tail, cost: float) -> Tensor:
+        """(splitters,): what splitting at each would gain in log likelihood, about."""
+        # What an input tells in all rows alike needs no split.
+        score = self.score - self.information / total.information * total.score
+        tiny = 1e-6 * total.information + 1e-12
+        below = total.information - self.information
+        information = 1 / self.information.clamp(min=tiny) + 1 / below.clamp(min=tiny)
+        mean_gain = (0.5 * score.square() * information - cost).clamp(min=0).sum(1)
+        rest, rest_square = total.count - self.count, total.square - self.square
+        spread_gain = sum(
+            0.5 * n * (s.clamp(min=1e-6) - 1 - s.clamp(min=1e-6).log())
+            for n, s in (
+                (self.count, self.square / self.count.clamp(min=1)),
+                (rest, rest_square / rest.clamp(min=1)),
+            )
+        )
+        enough = (self.count >= LEAST_ROWS) & (rest >= LEAST_ROWS)
+        return torch.where(enough, mean_gain + spread_gain, 0.0)
 
 
-def _edges(rows: Tensor, variable: int, below: _Regime, above: _Regime) -> tuple[Tensor, Tensor]:
+def _edges(rows: _Rows, variable: int, below: _Regime, above: _Regime) -> tuple[Tensor, Tensor]:
     """The likeliest thresholds between neighbouring values of ``variable``, and the probability of each."""
-    values, order = rows[:, variable].sort()
-    densities = (part.log_density(rows[order]) for part in (below, above))
-    gain = torch.sub(*densities).to(torch.float64).cumsum(0)[LEAST_ROWS - 1 : -LEAST_ROWS]
+    values, order = rows.column(variable).sort()
+    gain = (below.log_density(rows) - above.log_density(rows))[order].to(torch.float64).cumsum(0)
+    gain = gain[LEAST_ROWS - 1 : -LEAST_ROWS]
     lower, upper = values[LEAST_ROWS - 1 : -LEAST_ROWS], values[LEAST_ROWS : len(values) - LEAST_ROWS + 1]
     likelihood = gain + (upper - lower).log()  # minus infinity between equal values
     best = likelihood.topk(min(MOST_EDGES, len(likelihood)))
-    return ((lower + upper) / 2)[best.indices], best.values.softmax(0).to(rows.dtype)
+    return ((lower + upper) / 2)[best.indices], best.values.softmax(0).to(values.dtype)
 
 
 def _worthwhile(regime: _Regime, split: _Split, n_splitters: int) -> bool:
