@@ -38,6 +38,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 LAZY = {
     ("results", "plots"): "a result draws itself: result.plot()",
     ("results", "report"): "a result writes its own page: result.to_html()",
+    ("capacity.picture", "plots"): "a capacity draws itself: result.plot()",
 }
 
 

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treet.api import transfer_entropy
+    from treet.capacity.api import channel_capacity
+    from treet.capacity.channels import Channel
+    from treet.capacity.result import CapacityResult
     from treet.data import Recording, as_recording
     from treet.errors import MissingExtraError, NotConvergedWarning, TreetError, UnreliableEstimateWarning
     from treet.estimators.base import TransferEntropyEstimator
@@ -40,6 +43,8 @@ __all__ = [
     "MINE",
     "TENE",
     "TREET",
+    "CapacityResult",
+    "Channel",
     "CopulaTE",
     "DiscreteTE",
     "GaussianTE",
@@ -56,6 +61,7 @@ __all__ = [
     "UnreliableEstimateWarning",
     "__version__",
     "as_recording",
+    "channel_capacity",
     "make_process",
     "read_recording",
     "simulate",
@@ -71,6 +77,8 @@ _HOMES = {
     "MINE": "estimators.mine",
     "TENE": "estimators.tene",
     "TREET": "estimators.neural",
+    "CapacityResult": "capacity.result",
+    "Channel": "capacity.channels",
     "CopulaTE": "estimators.copula",
     "DiscreteTE": "estimators.discrete",
     "GaussianTE": "estimators.gaussian",
@@ -86,6 +94,7 @@ _HOMES = {
     "TreetError": "errors",
     "UnreliableEstimateWarning": "errors",
     "as_recording": "data",
+    "channel_capacity": "capacity.api",
     "make_process": "processes.registry",
     "read_recording": "readers",
     "simulate": "processes.registry",

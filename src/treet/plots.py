@@ -54,7 +54,7 @@ def plot_result(result: TransferEntropyResult, ax: Axes | None = None) -> Axes:
     """
     if result.local is None:
         return plot_both([result], ax)
-    ax = _axes(ax)
+    ax = prepared_axes(ax)
     _draw_local(ax, np.concatenate(result.local))
     edges = np.cumsum([len(trial) for trial in result.local])[:-1]
     for edge in edges if len(edges) < MOST_TRIALS else ():
@@ -62,9 +62,9 @@ def plot_result(result: TransferEntropyResult, ax: Axes | None = None) -> Axes:
     _draw_value(ax, result)
     ax.set_xlabel("time step" + (" (trials one after another)" if len(result.local) > 1 else ""))
     ax.set_ylabel(f"local transfer entropy ({result.unit})")
-    _title(ax, _direction(result))
+    add_title(ax, _direction(result))
     ax.margins(x=0.01)
-    _one_legend(ax)
+    add_legend(ax)
     return ax
 
 
@@ -72,7 +72,7 @@ def plot_both(results: Sequence[TransferEntropyResult], ax: Axes | None = None) 
     """The values of several results, one row a direction, each with its interval."""
     if len({result.unit for result in results}) != 1:
         raise TreetError("The results to compare must be at least one, all in one unit. Use to_unit() first.")
-    ax = _axes(ax, height=1.5 + 0.55 * len(results))
+    ax = prepared_axes(ax, height=1.5 + 0.55 * len(results))
     for row, result in enumerate(results):
         _draw_row(ax, row, result)
     ax.axvline(0, color=MUTED, linewidth=1)
@@ -92,21 +92,21 @@ def plot_history(result: TransferEntropyResult, ax: Axes | None = None) -> Axes:
         raise TreetError(
             f"The estimator {result.estimator!r} does not train, so it has no training history to plot."
         )
-    ax = _axes(ax)
+    ax = prepared_axes(ax)
     networks = list(dict.fromkeys(_network(history) for history in result.history))
     for history in result.history:
         _draw_history(ax, history, networks.index(_network(history)))
     ax.set_xlabel("training step")
     ax.set_ylabel("loss (nats)")
-    _title(ax, f"Training for {_direction(result)}")
-    _one_legend(ax)
+    add_title(ax, f"Training for {_direction(result)}")
+    add_legend(ax)
     return ax
 
 
 def plot_series(recording: Recording, ax: Axes | None = None) -> Axes:
     """The first time steps of the first trial, one row a channel, each drawn over its own range."""
     shown = recording.trials[0][:FIRST_STEPS]
-    ax = _axes(ax, height=1.2 + 0.6 * len(recording.names))
+    ax = prepared_axes(ax, height=1.2 + 0.6 * len(recording.names))
     for row, values in enumerate(np.where(np.isfinite(shown), shown, np.nan).T):
         low, high = (0.0, 1.0) if np.isnan(values).all() else (np.nanmin(values), np.nanmax(values))
         ax.plot(row + 0.4 - 0.8 * (values - low) / (high - low or 1.0), color=LOOKS[row % 2][0], linewidth=1)
@@ -175,7 +175,7 @@ def figure_of(ax: Axes) -> Figure:
     return figure
 
 
-def _axes(ax: Axes | None, height: float = 3.4) -> Axes:
+def prepared_axes(ax: Axes | None, height: float = 3.4) -> Axes:
     """``ax``, or the axes of a new figure, with the common look."""
     if ax is None:
         ax = Figure(figsize=(WIDTH, height), layout="constrained").add_subplot()
@@ -213,7 +213,7 @@ def _lines(text: str, letters: int) -> str:
     return _plain(textwrap.fill(text, letters, break_on_hyphens=False))
 
 
-def _title(ax: Axes, text: str) -> None:
+def add_title(ax: Axes, text: str) -> None:
     ax.set_title(_lines(text, TITLE_LETTERS), loc="left", color=INK, fontsize=11, fontweight="bold")
 
 
@@ -289,7 +289,7 @@ def _draw_history(ax: Axes, history: History, look: int) -> None:
     )
 
 
-def _one_legend(ax: Axes) -> None:
+def add_legend(ax: Axes) -> None:
     """A legend below the axes, over no data, with each label once."""
     handles, labels = ax.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
