@@ -682,7 +682,15 @@ def cli_commands():
 
 
 def test_the_commands_are_these():
-    assert cli_commands() == ["capacity", "channels", "estimate", "estimators", "simulate", "demo", "reproduce"]
+    assert cli_commands() == [
+        "capacity",
+        "channels",
+        "estimate",
+        "estimators",
+        "simulate",
+        "demo",
+        "reproduce",
+    ]
 
 
 @pytest.mark.parametrize("name", ["", "estimate", "simulate", "demo", "estimators"])
