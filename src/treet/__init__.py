@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from treet.estimators.recurrent import DINE
     from treet.estimators.symbolic import SymbolicTE
     from treet.estimators.tene import TENE
+    from treet.lag_scan import ScanResult, scan
     from treet.lags import Lags
     from treet.processes.registry import make_process, simulate
     from treet.readers import read_recording
     from treet.results import TransferEntropyResult
+    from treet.statistics.significance import Significance, paired_test, surrogate_test
+    from treet.study import Study
     from treet.training import History
     from treet.writers import write_recording
 
@@ -54,6 +57,9 @@ __all__ = [
     "MissingExtraError",
     "NotConvergedWarning",
     "Recording",
+    "ScanResult",
+    "Significance",
+    "Study",
     "SymbolicTE",
     "TransferEntropyEstimator",
     "TransferEntropyResult",
@@ -63,8 +69,11 @@ __all__ = [
     "as_recording",
     "channel_capacity",
     "make_process",
+    "paired_test",
     "read_recording",
+    "scan",
     "simulate",
+    "surrogate_test",
     "transfer_entropy",
     "write_recording",
 ]
@@ -88,6 +97,9 @@ _HOMES = {
     "MissingExtraError": "errors",
     "NotConvergedWarning": "errors",
     "Recording": "data",
+    "ScanResult": "lag_scan",
+    "Significance": "statistics.significance",
+    "Study": "study",
     "SymbolicTE": "estimators.symbolic",
     "TransferEntropyEstimator": "estimators.base",
     "TransferEntropyResult": "results",
@@ -96,8 +108,11 @@ _HOMES = {
     "as_recording": "data",
     "channel_capacity": "capacity.api",
     "make_process": "processes.registry",
+    "paired_test": "statistics.significance",
     "read_recording": "readers",
+    "scan": "lag_scan",
     "simulate": "processes.registry",
+    "surrogate_test": "statistics.significance",
     "transfer_entropy": "api",
     "write_recording": "writers",
 }

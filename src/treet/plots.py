@@ -110,7 +110,7 @@ def plot_series(recording: Recording, ax: Axes | None = None) -> Axes:
     for row, values in enumerate(np.where(np.isfinite(shown), shown, np.nan).T):
         low, high = (0.0, 1.0) if np.isnan(values).all() else (np.nanmin(values), np.nanmax(values))
         ax.plot(row + 0.4 - 0.8 * (values - low) / (high - low or 1.0), color=LOOKS[row % 2][0], linewidth=1)
-    names = [_lines(_listed([name]), ROW_LETTERS) for name in recording.names]
+    names = [_lines(listed([name]), ROW_LETTERS) for name in recording.names]
     ax.set_yticks(range(len(names)), labels=names)
     ax.set_ylim(len(recording.names) - 0.4, -0.6)
     ax.margins(x=0.01)
@@ -196,11 +196,11 @@ def _plain(text: str) -> str:
 
 def _direction(result: TransferEntropyResult) -> str:
     """``source -> target | condition``, with long lists of names shortened."""
-    words = f"{_listed(result.source)} -> {_listed(result.target)}"
-    return f"{words} | {_listed(result.condition)}" if result.condition else words
+    words = f"{listed(result.source)} -> {listed(result.target)}"
+    return f"{words} | {listed(result.condition)}" if result.condition else words
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     together = ", ".join(names)
     if len(together) <= MOST_LETTERS:
         return together
