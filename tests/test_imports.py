@@ -18,15 +18,15 @@ PACKAGE = Path(treet.errors.__file__).parent
 LAYERS = (
     ("errors",),
     ("checks", "files", "versions", "parallel", "progress"),
-    ("lags", "data"),
-    ("windows", "readers", "writers", "processes", "datasets"),
+    ("lags", "data", "density.univariate"),
+    ("windows", "readers", "writers", "processes", "datasets", "density.conditional"),
     ("series", "objectives", "reference", "nn"),
     ("training",),
     ("statistics",),
     ("results",),
     ("estimators",),
     ("density", "capacity", "network", "study", "statistics.significance"),
-    ("plots", "report"),
+    ("plots", "report", "density.plots"),
     ("api", "reproduce", "lag_scan", "scan_plot"),
     ("demo",),
     ("cli",),
@@ -38,6 +38,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 LAZY = {
     ("results", "plots"): "a result draws itself: result.plot()",
     ("results", "report"): "a result writes its own page: result.to_html()",
+    ("density.conditional", "density.plots"): "a density draws itself: density.plot()",
+    ("estimators.neural", "density.fitted"): "a fitted estimator gives densities: estimator.density()",
     ("capacity.picture", "plots"): "a capacity draws itself: result.plot()",
 }
 

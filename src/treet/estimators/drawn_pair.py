@@ -69,7 +69,7 @@ class DrawnPair(CriticPair):
     ) -> tuple[History, ...]:
         reset(self, generator)
         parts = [as_tensor(part, series) for part in (fold.train, fold.validation, fold.test)]
-        length = min(self.sequence, *(int(_runs(part)[1].min()) for part in parts))
+        length = min(self.sequence, *(int(runs(part)[1].min()) for part in parts))
         self.length = torch.tensor(length)
         training, validation = parts[:2]
         self.anchor.fit(*(batches_of_rows(series, part, ROLES_Y) for part in (training, validation)))
@@ -125,8 +125,8 @@ class DrawnPair(CriticPair):
         self, series: Series, positions: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         # New data may have only shorter stretches than the training had.
-        length = min(int(self.length), int(_runs(positions)[1].min()))
-        tiles = _tiles(positions, length)
+        length = min(int(self.length), int(runs(positions)[1].min()))
+        tiles = tiles_of(positions, length)
         per_context_form = self.settings.objective != "dv"
         same = self.settings.reference != GIVEN_PAST
         box = self._reference(series, positions, tuple(positions.shape)) if same else None
@@ -169,7 +169,7 @@ def reset(module: nn.Module, generator: torch.Generator) -> None:
                     weight.uniform_(-limit, limit, generator=generator)
 
 
-def _runs(positions: Tensor) -> tuple[Tensor, Tensor]:
+def runs(positions: Tensor) -> tuple[Tensor, Tensor]:
     """First positions and lengths of the stretches of consecutive positions."""
     cuts = torch.nonzero(positions.diff() != 1)[:, 0] + 1
     edges = torch.cat([cuts.new_zeros(1), cuts, cuts.new_tensor([len(positions)])])
@@ -178,15 +178,15 @@ def _runs(positions: Tensor) -> tuple[Tensor, Tensor]:
 
 def _starts(positions: Tensor, length: int) -> Tensor:
     """Positions from which ``length`` consecutive ones are there."""
-    first, count = _runs(positions)
+    first, count = runs(positions)
     before_end = torch.repeat_interleave(first + count, count) - positions
     return positions[before_end >= length]
 
 
-def _tiles(positions: Tensor, length: int) -> Tensor:
+def tiles_of(positions: Tensor, length: int) -> Tensor:
     """Starts of sequences that cover every position; the last one of a stretch may overlap the one before."""
     parts = []
-    for first, count in zip(*(part.tolist() for part in _runs(positions)), strict=True):
+    for first, count in zip(*(part.tolist() for part in runs(positions)), strict=True):
         starts = torch.arange(first, first + count - length + 1, length)
         parts.append(torch.unique(torch.cat([starts, starts.new_tensor([first + count - length])])))
     return torch.cat(parts).to(positions.device)

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from treet.results import NATS_PER, Unit
 from treet.series import Scaler, Series
 from treet.statistics.cross_fitting import Fold, blocked_folds, default_folds
 from treet.windows import Windows
+
+if TYPE_CHECKING:
+    from treet.density.conditional import ConditionalDensity
 
 Fitted = TypeVar("Fitted", bound="CrossFitted")
 
@@ -159,6 +162,22 @@ class CrossFitted(TransferEntropyEstimator):
     def score(self, source: Any, target: Any, condition: Any = None) -> float:
         """The transfer entropy of new data under the fitted critics, in the estimator's unit."""
         return float(np.nanmean(np.concatenate(self.local_te(source, target, condition))))
+
+    def density(
+        self, source: Any, target: Any, condition: Any = None, at: str = "target"
+    ) -> ConditionalDensity:
+        """``p(y_t | past of y)``, or with the past of the source (``at="joint"``), for each time step.
+
+        ``at="linear"`` is the linear Gaussian predictor from the past of y, to compare with.
+
+        On the recording of the fit each time step has the density of the fold that held it out, on new data
+        the mean of all folds' densities. That of critics which are trained against draws is normalised on a
+        grid between the least and the largest value of the target, and zero elsewhere; the target must have
+        one channel.
+        """
+        from treet.density.fitted import of_estimator
+
+        return of_estimator(self, source, target, condition, at)
 
     def _local_of(self, fold: FittedFold, windows: Windows) -> Floats:
         series = Series(windows, fold.scaler, self._torch_device())

@@ -50,6 +50,7 @@ class DensityCritic(nn.Module):
 
     ``pasts``    by role (batch, lags, channels), oldest first; ``present`` (batch, target channels).
     ``log_density(pasts, present)``  (batch, target channels): given the channels before; their sum is log p.
+    ``mixture(pasts, present)``  the same densities as one mixture of Gaussians for each channel.
 
     >>> critic = DensityCritic({"target": (5, 1), "source": (6, 2)}, target_channels=1)
     >>> pasts = {"target": torch.randn(16, 5, 1), "source": torch.randn(16, 6, 2)}
@@ -141,8 +142,7 @@ class DensityCritic(nn.Module):
         outputs = self._outputs(pasts, present, self._features(linear, mean, log_std))
         residual = (present - mean) * torch.exp(-log_std)
         own = _log_mixture(residual, outputs, self.components) - log_std
-        gates = functional.pad(outputs[..., 3 * self.components :], (1, 0)).log_softmax(-1)
-        return torch.logsumexp(gates + torch.cat([own[..., None], experts], -1), -1)
+        return torch.logsumexp(self._log_gates(outputs) + torch.cat([own[..., None], experts], -1), -1)
 
     @torch.no_grad()
     def predict(self, pasts: Mapping[str, Tensor], present: Tensor) -> Tensor:
@@ -152,6 +152,43 @@ class DensityCritic(nn.Module):
         if self.base is not None:
             found.append(self.base.log_density(pasts, present)[..., None])
         return torch.cat(found, -1)
+
+    @torch.no_grad()
+    def mixture(self, pasts: Mapping[str, Tensor], present: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log weights, means and stds, each (batch, target channels, terms): all of ``log_density``.
+
+        A channel's terms depend on the channels before it in ``present`` and on no other. Terms that are left
+        out have the log weight minus infinity, so that their number is the same for every fit.
+        """
+        linear, mean, log_std = self.predict(pasts, present)[..., :3].unbind(-1)
+        outputs = self._outputs(pasts, present, self._features(linear, mean, log_std))
+        log_weights, means, log_scales = mixture_terms(outputs, self.components)
+        std = torch.exp(log_std)[..., None]
+        parts = [(log_weights, mean[..., None] + std * means, std * torch.exp(log_scales))]
+        parts.append(self._mixture_of_regimes(pasts, present))
+        if self.base is not None:
+            parts.append(self.base.mixture(pasts, present))
+        gates = self._log_gates(outputs)
+        weighted = [part[0] + gates[..., place, None] for place, part in enumerate(parts)]
+        _, means, stds = (torch.cat(terms, -1) for terms in zip(*parts, strict=True))
+        return torch.cat(weighted, -1), means, stds
+
+    def _mixture_of_regimes(
+        self, pasts: Mapping[str, Tensor], present: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        rows = as_rows([pasts[role] for role in self.shapes], present)
+        weights = self.regimes.weights(rows)
+        means = (rows @ self.regimes.coefficients.flatten(0, 1).mT).view_as(weights)
+        return weights.log(), means, self.regimes.log_std.exp().expand_as(means)
+
+    def _log_gates(self, outputs: Tensor) -> Tensor:
+        """(batch, target channels, 2 or 3): log weights of the network and of the experts."""
+        gates = functional.pad(outputs[..., 3 * self.components :], (1, 0))
+        if self.chosen == NETWORK:
+            return gates.log_softmax(-1)
+        alone = torch.full_like(gates, -math.inf)
+        alone[..., 1 + self.chosen] = 0.0
+        return alone
 
     def _features(self, linear: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
         """(batch, target channels, 3): the linear prediction, and how the regimes differ from it."""
@@ -198,10 +235,15 @@ def _squashed(values: Tensor) -> Tensor:
     return SQUASH * torch.log1p(values.abs() / SQUASH).copysign(values)
 
 
-def _log_mixture(residual: Tensor, outputs: Tensor, components: int) -> Tensor:
-    """log sum_k w_k N(residual; m_k, s_k^2), from (..., 3 x components or more) outputs of a network."""
+def mixture_terms(outputs: Tensor, components: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Log weights, means and log scales, (..., components) each, from 3 x components outputs or more."""
     logits, means, log_scales = outputs[..., : 3 * components].chunk(3, -1)
-    log_scales = log_scales.clamp(min=LEAST_LOG_SCALE)
+    return logits.log_softmax(-1), means, log_scales.clamp(min=LEAST_LOG_SCALE)
+
+
+def _log_mixture(residual: Tensor, outputs: Tensor, components: int) -> Tensor:
+    """log sum_k w_k N(residual; m_k, s_k^2)."""
+    log_weights, means, log_scales = mixture_terms(outputs, components)
     standard = (residual[..., None] - means) * torch.exp(-log_scales)
-    terms = logits.log_softmax(-1) - log_scales - 0.5 * standard.square()
+    terms = log_weights - log_scales - 0.5 * standard.square()
     return torch.logsumexp(terms, -1) - 0.5 * LOG_2_PI
