@@ -257,4 +257,6 @@ def _tidy(points: Floats, weights: Floats, apart: float) -> tuple[Floats, Floats
     points, weights = points[kept], weights[kept]
     group = np.concatenate([[0], np.cumsum(np.diff(points) > apart)])
     mass = np.bincount(group, weights)
-    return np.bincount(group, weights * points) / mass, mass / mass.sum()
+    # A mean is rounded: it must not leave the range of the points.
+    means = np.clip(np.bincount(group, weights * points) / mass, points[0], points[-1])
+    return means, mass / mass.sum()

@@ -25,9 +25,13 @@ class DINE(CrossFitted):
     the transfer entropy of exactly the lags that the result states, all of them allowed, and with a long
     ``memory`` it tends to the rate. It costs ``memory + 1`` steps of the LSTM a window.
 
+    Measured against exact values at 10,000 samples: 3 % above on a linear process, 7 to 12 % below on the
+    threshold process with memories 1 to 10, and 4 % below with memory 30 at 100,000 samples.
+
     ``memory`` (the paper's l) or ``target_history``, ``source_history``, ``delay``: the past that is seen.
     ``reference``    q: "uniform" (on the bounding box; None), "gaussian" or "gaussian given past".
-    ``objective``    "dv" (None), "per context" or "ranking".
+    ``objective``    "dv" (None), "per context" or "ranking": these two normalise each window by 16 draws,
+                     which reads too high where y_t is narrow within q, by a tenth on the threshold process.
     ``folds, epochs, batch_size, learning_rate``  4, 64, 512 and 0.01 where they are None; training ends
                      before ``epochs`` when it has settled.
     ``device``       "auto" (a GPU where there is one), "cpu", "cuda", ...
@@ -41,7 +45,7 @@ class DINE(CrossFitted):
     """
 
     name: ClassVar[str] = "dine"
-    summary: ClassVar[str] = "Donsker-Varadhan critics with a recurrent state, cross-fitted"
+    summary: ClassVar[str] = "neural critics with a recurrent state, cross-fitted"
     assumes: ClassVar[str] = "a stationary process; some thousand samples"
     cost: ClassVar[str] = "a minute or two; linear in the samples and in the history"
     use_when: ClassVar[str] = "to compare with directed information by recurrent networks"
