@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -54,6 +54,12 @@ class Schedule:
     validations: int = 8
     patience: int = 10
     tolerance: float = 1e-3
+
+    def changed(self, **given: Any) -> Schedule:
+        """This schedule with other settings; a number of ``epochs`` that is given is kept to."""
+        if "epochs" in given:
+            given["least_steps"] = 0  # that is for default settings on few items
+        return replace(self, **given)
 
     def batch(self, n_items: int) -> int:
         """Items in a batch; by default more where there are more: noise of the gradient against steps."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -18,14 +17,14 @@ from treet.checks import check_number, check_whole
 from treet.errors import NotConvergedWarning
 from treet.estimators.base import Estimate, Floats, TransferEntropyEstimator
 from treet.estimators.critic_pair import as_tensor, chunks
+from treet.estimators.folds import on_every_fold
 from treet.estimators.neural import NOT_CONVERGED
 from treet.nn.statistics_network import StatisticsNetwork
 from treet.objectives import donsker_varadhan, log_mean_exp
-from treet.parallel import Advance, run_together
-from treet.progress import progress
+from treet.parallel import Advance
 from treet.results import Unit
 from treet.series import Scaler, Series
-from treet.statistics.cross_fitting import Fold, blocked_folds, default_folds
+from treet.statistics.cross_fitting import Fold
 from treet.training import History, Schedule, train
 from treet.windows import Role, Windows
 
@@ -213,21 +212,10 @@ class InformationEstimator(TransferEntropyEstimator):
     def _schedule(self) -> Schedule:
         names = ("epochs", "batch_size", "learning_rate")
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        # So many epochs and no more: the least number of steps is for default settings on few windows.
-        least = 0 if self.epochs else SCHEDULE.least_steps
-        return replace(SCHEDULE, least_steps=least, **given)
+        return SCHEDULE.changed(**given)
 
     def _estimate(self, windows: Windows) -> Estimate:
-        folds = blocked_folds(windows, self.folds or default_folds(len(windows)))
-        seeds = np.random.SeedSequence(self.random_state).generate_state(len(folds))
-        tasks: list[Callable[[Advance], list[Information]]] = [
-            partial(self._fit_fold, windows, fold, int(seed), f"fold {number} of {len(folds)}")
-            for number, (fold, seed) in enumerate(zip(folds, seeds, strict=True), start=1)
-        ]
-        names = windows.names
-        label = f"{', '.join(names['source'])} -> {', '.join(names['target'])}"
-        with progress(label, len(folds)) as advance:
-            fitted = run_together(tasks, advance)
+        fitted = on_every_fold(self._fit_fold, windows, self.folds, self.random_state)
         return self._put_together(windows, fitted)
 
     def _fit_fold(

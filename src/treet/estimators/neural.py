@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -16,13 +15,13 @@ import torch
 from treet.errors import NotConvergedWarning, TreetError
 from treet.estimators.base import Estimate, Floats, TransferEntropyEstimator
 from treet.estimators.critic_pair import FittedFold
+from treet.estimators.folds import on_every_fold
 from treet.estimators.pairs import PAIRS
 from treet.estimators.presets import Settings, resolve
-from treet.parallel import Advance, run_together
-from treet.progress import progress
+from treet.parallel import Advance
 from treet.results import NATS_PER, Unit
 from treet.series import Scaler, Series
-from treet.statistics.cross_fitting import Fold, blocked_folds, default_folds
+from treet.statistics.cross_fitting import Fold
 from treet.windows import Windows
 
 if TYPE_CHECKING:
@@ -104,20 +103,9 @@ class CrossFitted(TransferEntropyEstimator):
         return device
 
     def _estimate(self, windows: Windows) -> Estimate:
-        settings = self._resolved()
-        folds = blocked_folds(windows, settings.folds or default_folds(len(windows)))
-        seeds = np.random.SeedSequence(self.random_state).generate_state(len(folds))
-        self.settings_ = settings
-        tasks: list[Callable[[Advance], FittedFold]] = [
-            partial(self._fit_fold, windows, fold, int(seed), f"fold {number} of {len(folds)}")
-            for number, (fold, seed) in enumerate(zip(folds, seeds, strict=True), start=1)
-        ]
-        names = windows.names
-        label = f"{', '.join(names['source'])} -> {', '.join(names['target'])}"
-        with progress(label, len(folds)) as advance:
-            fitted = run_together(tasks, advance)
-        self.folds_ = fitted
-        return self._put_together(windows, fitted)
+        self.settings_ = self._resolved()
+        self.folds_ = on_every_fold(self._fit_fold, windows, self.settings_.folds, self.random_state)
+        return self._put_together(windows, self.folds_)
 
     def _fit_fold(self, windows: Windows, fold: Fold, seed: int, label: str, advance: Advance) -> FittedFold:
         generator = torch.Generator().manual_seed(seed)

@@ -107,14 +107,12 @@ def changed(settings: Settings, owner: str, **changes: Any) -> Settings:
     """The settings of ``owner`` with those changes that are not None; raises for what makes no sense."""
     given = {name: value for name, value in changes.items() if value is not None}
     _check(owner, settings.critic, given)
-    in_schedule: dict[str, Any] = {
+    in_schedule = {
         name: given.pop(name) for name in ("epochs", "batch_size", "learning_rate") if name in given
     }
-    if "epochs" in in_schedule:
-        in_schedule["least_steps"] = 0  # so many epochs and no more
     if "draws" not in given and settings.draws < 16 and given.get("objective") in ("per context", "ranking"):
         given["draws"] = 16
-    return replace(settings, **given, schedule=replace(settings.schedule, **in_schedule))
+    return replace(settings, **given, schedule=settings.schedule.changed(**in_schedule))
 
 
 def _check(owner: str, critic: CriticName, given: dict[str, Any]) -> None:

@@ -165,21 +165,16 @@ class DensityCritic(nn.Module):
         log_weights, means, log_scales = mixture_terms(outputs, self.components)
         std = torch.exp(log_std)[..., None]
         parts = [(log_weights, mean[..., None] + std * means, std * torch.exp(log_scales))]
-        parts.append(self._mixture_of_regimes(pasts, present))
+        log_weights, of_regimes, log_stds = self.regimes.mixture(
+            as_rows([pasts[role] for role in self.shapes], present)
+        )
+        parts.append((log_weights, of_regimes, log_stds.exp()))
         if self.base is not None:
             parts.append(self.base.mixture(pasts, present))
         gates = self._log_gates(outputs)
         weighted = [part[0] + gates[..., place, None] for place, part in enumerate(parts)]
         _, means, stds = (torch.cat(terms, -1) for terms in zip(*parts, strict=True))
         return torch.cat(weighted, -1), means, stds
-
-    def _mixture_of_regimes(
-        self, pasts: Mapping[str, Tensor], present: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        rows = as_rows([pasts[role] for role in self.shapes], present)
-        weights = self.regimes.weights(rows)
-        means = (rows @ self.regimes.coefficients.flatten(0, 1).mT).view_as(weights)
-        return weights.log(), means, self.regimes.log_std.exp().expand_as(means)
 
     def _log_gates(self, outputs: Tensor) -> Tensor:
         """(batch, target channels, 2 or 3): log weights of the network and of the experts."""

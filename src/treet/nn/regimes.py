@@ -67,14 +67,18 @@ class Regimes(nn.Module):
         self.register_buffer("shares", torch.zeros(channels, splits, MOST_EDGES))
 
     def forward(self, rows: Tensor) -> Tensor:
-        weights = self.weights(rows)
-        means = (rows @ self.coefficients.flatten(0, 1).mT).view_as(weights)
-        log_stds = self.log_std.expand_as(means)
+        log_weights, means, log_stds = self.mixture(rows)
         present = rows[:, -len(self.parent) :, None]
-        log_density = torch.logsumexp(weights.log() + log_normal(present - means, log_stds), -1)
-        likely = weights.argmax(-1, keepdim=True)
+        log_density = torch.logsumexp(log_weights + log_normal(present - means, log_stds), -1)
+        likely = log_weights.argmax(-1, keepdim=True)
         mean, log_std = (found.gather(-1, likely)[..., 0] for found in (means, log_stds))
         return torch.stack([mean, log_std, log_density], -1)
+
+    def mixture(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log weights, means and log stds of the regimes, (batch, channels, regimes) each."""
+        weights = self.weights(rows)
+        means = (rows @ self.coefficients.flatten(0, 1).mT).view_as(weights)
+        return weights.log(), means, self.log_std.expand_as(means)
 
     def weights(self, rows: Tensor) -> Tensor:
         """(batch, channels, regimes): the probability that each row lies in each regime."""
