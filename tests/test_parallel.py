@@ -49,7 +49,7 @@ def two_threads():
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("treet.parallel.cpu_count", lambda: 2)
 
 
 @pytest.fixture
@@ -93,11 +93,6 @@ def test_no_more_run_at_once_than_there_are_cores(two_cores):
     assert max(most) == 2
 
 
-def test_an_unknown_number_of_cores_is_one(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: None)
-    assert run_together([lambda advance: 1, lambda advance: 2], ignore) == [1, 2]
-
-
 def test_no_tasks_give_no_results():
     assert run_together([], ignore) == []
 
@@ -129,7 +124,7 @@ def test_the_first_failure_ends_the_others_and_is_what_is_raised(two_cores, plac
 
 
 def test_tasks_that_wait_for_a_core_never_start_after_a_failure(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("treet.parallel.cpu_count", lambda: 1)
     started = []
 
     def fail(advance):

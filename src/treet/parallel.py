@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
+from joblib import cpu_count
 
 Result = TypeVar("Result")
 Advance = Callable[[float], None]
@@ -32,7 +32,7 @@ def run_together(tasks: Sequence[Callable[[Advance], Result]], advance: Advance)
             raise CancelledError
         advance(amount)
 
-    workers = max(1, min(len(tasks), os.cpu_count() or 1))
+    workers = max(1, min(len(tasks), cpu_count()))  # of those that this process may use
     with _one_core_each(), ThreadPoolExecutor(workers) as pool:
         try:
             futures = [pool.submit(task, checked) for task in tasks]

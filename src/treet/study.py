@@ -74,6 +74,11 @@ class Study:
                     advance(1)
         return [cast("Outcome", json.loads(found[key])) for key in keys]
 
+    def take_in(self, path: str | Path) -> None:
+        """Copy the outcomes that another file holds, such as one from another machine."""
+        with Study(path)._store() as other, self._store() as store:
+            store.add_rows(other.rows())
+
     @contextmanager
     def _store(self) -> Iterator[_Store]:
         path = ":memory:" if self.path is None else str(self.path)
@@ -116,10 +121,16 @@ class _Store:
 
     def add(self, key: str, label: str, case: str, outcome: str) -> None:
         made = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self.add_rows([(key, label, treet_version(), case, outcome, made)])
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Everything that is stored."""
+        return self.connection.execute("SELECT * FROM results").fetchall()
+
+    def add_rows(self, rows: Sequence[tuple[str, ...]]) -> None:
         with self._transaction():
             # Another process may have been quicker: both computed the same.
-            row = (key, label, treet_version(), case, outcome, made)
-            self.connection.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?)", row)
+            self.connection.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
 def data_digest(*recordings: Recording | None) -> str:

@@ -242,7 +242,7 @@ def test_the_number_of_threads_does_not_matter(steps, monkeypatch):
     x, y = coupled(1500)
     alone = quiet_fit(x, y, memory=3, random_state=0)
     monkeypatch.setattr(neighbours, "STEPS_PER_THREAD", steps)
-    monkeypatch.setattr(neighbours.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(neighbours, "cpu_count", lambda: 4)
     np.testing.assert_array_equal(all_local(quiet_fit(x, y, memory=3, random_state=0)), all_local(alone))
 
 

@@ -6,10 +6,12 @@ import math
 import pandas as pd
 import pytest
 
+import treet.reproduce.runs
 import treet.reproduce.tables
 import treet.reproduce.te_benchmark as experiment
 from treet.cli import main
 from treet.errors import TreetError
+from treet.reproduce.runs import Part, run
 from treet.reproduce.tables import te_markdown
 from treet.reproduce.te_benchmark import PAPER_PRESET, TeBenchmark, cases, judged, measure, paper_figure
 
@@ -24,7 +26,7 @@ def row(method="treet", te=0.41, threshold=0, memory=1, **changes):
     return {"method": method, "threshold": threshold, "memory": memory, "te": te, **measured, **changes}
 
 
-@pytest.mark.parametrize("module", [experiment, treet.reproduce.tables])
+@pytest.mark.parametrize("module", [experiment, treet.reproduce.runs, treet.reproduce.tables])
 def test_the_doctests(module):
     assert doctest.testmod(module).failed == 0
 
@@ -115,10 +117,9 @@ def test_an_interrupted_run_continues_where_it_was(tmp_path, monkeypatch):
         return measured(case)
 
     monkeypatch.setattr(experiment, "measure", interrupted)
-    store = tmp_path / "results.sqlite"
     with pytest.raises(KeyboardInterrupt):
-        experiment.te_benchmark(store, quick=True, methods=["gaussian"])
-    found = experiment.te_benchmark(store, quick=True, methods=["gaussian"])
+        experiment.te_benchmark(tmp_path, quick=True, methods=["gaussian"])
+    found = experiment.te_benchmark(tmp_path, quick=True, methods=["gaussian"])
     assert len(calls) == 4 + 6
     undisturbed = experiment.te_benchmark(quick=True, methods=["gaussian"])
     for one, other in zip(found.rows, undisturbed.rows, strict=True):
@@ -133,6 +134,29 @@ def test_the_command(tmp_path, capsys):
     assert len(pd.read_csv(tmp_path / "out" / "te-benchmark.csv")) == 9
     assert (tmp_path / "out" / "te-benchmark.png").read_bytes().startswith(b"\x89PNG")
     assert printed[1:] == [str(tmp_path / "out" / f"te-benchmark{end}") for end in (".csv", ".md", ".png")]
+
+
+def test_parts_are_put_together(tmp_path, capsys, monkeypatch):
+    words = ["reproduce", "te-benchmark", "--quick", "--method", "gaussian", "-o", str(tmp_path)]
+    assert main([*words, "--part", "1/2"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"5 results in {tmp_path / 'results-1-of-2.sqlite'}"
+    assert main([*words, "--part", "2/2"]) == 0
+    monkeypatch.setattr(experiment, "measure", None)
+    assert main(words) == 0
+    assert len(pd.read_csv(tmp_path / "te-benchmark.csv")) == 9
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/2/3", ""])
+def test_a_part_that_makes_no_sense(text, tmp_path, capsys):
+    words = ["reproduce", "te-benchmark", "--quick", "--part", text, "-o", str(tmp_path / "out")]
+    assert main(words) == 2
+    assert "part" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_without_cases():
+    with pytest.raises(TreetError, match="nothing to compute in this part"):
+        run("squares", [{"number": 1}], dict, part=Part(2, 2))
 
 
 def test_a_wrong_name_is_one_line_and_nothing_is_written(tmp_path, capsys):

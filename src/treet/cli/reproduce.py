@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from treet.cli.entry import app
 from treet.cli.options import Folder, Seed, option
+
+if TYPE_CHECKING:
+    from treet.reproduce.runs import Part
 
 REPRODUCE = "Run an experiment of the paper again; an interrupted run continues where it was."
 TE_BENCHMARK = """
@@ -26,6 +29,10 @@ Quick = Annotated[bool, typer.Option("--quick", help="Fewer cells and samples: s
 Methods = Annotated[
     list[str] | None, option("--method", help="Only this estimator. Repeat for more.", metavar="NAME")
 ]
+PartOf = Annotated[
+    str | None,
+    option("--part", help="A share of the work, for one of several machines: 2/8.", metavar="NUMBER/COUNT"),
+]
 
 
 @experiments.callback()
@@ -39,18 +46,29 @@ def te_benchmark(
     quick: Quick = False,
     methods: Methods = None,
     seed: Seed = 0,
+    part: PartOf = None,
 ) -> None:
-    from treet.files import made_folder
     from treet.reproduce import te_benchmark as experiment
     from treet.reproduce.tables import write_te_benchmark
 
-    experiment.cases(
-        quick, methods, seed
-    )  # a name that does not exist is an error before anything is written
-    folder = made_folder(output)
-    found = experiment.te_benchmark(folder / "results.sqlite", quick=quick, methods=methods, seed=seed)
+    chosen = _part(part)
+    found = experiment.te_benchmark(output, quick=quick, methods=methods, seed=seed, part=chosen)
+    if chosen is not None:
+        _say_part(chosen, len(found.rows), output)
+        return
     for method in found.methods:
         rows = found.of(method)
         within = sum(experiment.judged(row)["within"] for row in rows)
         print(f"{method}: {within} of {len(rows)} cells within their limit")
-    print("\n".join(map(str, write_te_benchmark(found, folder))))
+    print("\n".join(map(str, write_te_benchmark(found, output))))
+
+
+def _part(text: str | None) -> Part | None:
+    from treet.reproduce.runs import Part
+
+    return None if text is None else Part.parse(text)
+
+
+def _say_part(part: Part, count: int, folder: Path) -> None:
+    print(f"{count} results in {folder / part.store}")
+    print("With the files of all parts in this folder, the command without --part puts them together.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import NDArray
 
 from treet.parallel import Advance, run_together
@@ -197,7 +197,7 @@ class Sweep:
         """What ``work`` makes of each thread's share of the pairs."""
         half = self.time // 2
         blocks = [range(start, min(start + BLOCK, half + 1)) for start in range(1, half + 1, BLOCK)]
-        threads = min(os.cpu_count() or 1, MOST_THREADS, math.ceil(self.time / STEPS_PER_THREAD))
+        threads = min(cpu_count(), MOST_THREADS, math.ceil(self.time / STEPS_PER_THREAD))
 
         def task(share: list[range], advance: Advance) -> Result:
             return work(self._pieces(share, advance))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from treet.checks import check_choice
-from treet.errors import NotConvergedWarning, TreetError, UnreliableEstimateWarning
+from treet.errors import NotConvergedWarning, UnreliableEstimateWarning
 from treet.estimators.registry import make
 from treet.lags import Lags
 from treet.processes import Threshold
-from treet.study import Case, Outcome, Study
+from treet.reproduce.runs import Part, run
+from treet.study import Case, Outcome
 
 if TYPE_CHECKING:
     import pandas as pd
 
+LABEL = "te-benchmark"
 THRESHOLDS = (-3, -2, -1, 0, 1, 2, 3)
 MEMORIES = (1, 2, 4, 7, 9, 19, 49, 99)
 SAMPLES = 100_000
@@ -158,25 +160,17 @@ def _published() -> dict[str, Any]:
 
 
 def te_benchmark(
-    store: str | Path | None = None,
+    folder: str | Path | None = None,
     *,
     quick: bool = False,
     methods: Sequence[str] | None = None,
     seed: int = 0,
+    part: Part | None = None,
 ) -> TeBenchmark:
-    """Fill in the table; what the file ``store`` holds already is not computed again.
+    """Fill in the table; what the stores in ``folder`` hold already is not computed again.
 
     >>> benchmark = te_benchmark(quick=True, methods=["gaussian"])
     >>> len(benchmark.rows), benchmark.rows[0]["te"] < benchmark.rows[0]["exact"]
     (9, True)
     """
-    chosen = cases(quick, methods, seed)
-    if not chosen:
-        raise TreetError("There is no cell to fill in with these methods.")
-    outcomes = Study(store).run(chosen, measure, "te-benchmark")
-    return TeBenchmark(tuple(_rows(chosen, outcomes)))
-
-
-def _rows(chosen: Sequence[Case], outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
-    for case, outcome in zip(chosen, outcomes, strict=True):
-        yield {**case, **outcome}
+    return TeBenchmark(tuple(run(LABEL, cases(quick, methods, seed), measure, folder, part)))
