@@ -25,6 +25,7 @@ from treet.estimators.presets import Settings
 from treet.lags import Lags
 from treet.nn.anchor import LinearAnchor
 from treet.nn.tokens import TokenCritic
+from treet.nn.weights import draw_uniform
 from treet.objectives import StreamingLogMeanExp, donsker_varadhan, per_context, ranking_nce
 from treet.reference import GaussianGivenPast, Reference
 from treet.series import Series
@@ -161,12 +162,11 @@ class _Undrawn(TorchFunctionMode):
 
 def reset(module: nn.Module, generator: torch.Generator) -> None:
     """Draw all weights again, as PyTorch does, but from ``generator`` and not from global state."""
-    with torch.no_grad():
-        for part in module.modules():
-            if isinstance(part, nn.Linear | nn.LSTM):
-                limit = (part.in_features if isinstance(part, nn.Linear) else part.hidden_size) ** -0.5
-                for weight in part.parameters():
-                    weight.uniform_(-limit, limit, generator=generator)
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.LSTM):
+            limit = (part.in_features if isinstance(part, nn.Linear) else part.hidden_size) ** -0.5
+            for weight in part.parameters():
+                draw_uniform(weight, limit, generator)
 
 
 def runs(positions: Tensor) -> tuple[Tensor, Tensor]:

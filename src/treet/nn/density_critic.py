@@ -13,6 +13,7 @@ from torch.nn import functional
 from treet.nn.anchor import LinearAnchor, as_rows
 from treet.nn.lag_attention import LagAttention
 from treet.nn.regimes import MOST_SPLITTERS, Regimes
+from treet.nn.weights import draw_uniform
 
 LEAST_LOG_SCALE = -5.0
 """Of a component, relative to the regimes': a density on a target with ties stays finite."""
@@ -217,9 +218,8 @@ class ChannelLinear(nn.Module):
 
     def reset(self, gain: float, generator: torch.Generator) -> None:
         limit = gain / math.sqrt(self.weight.shape[1])
-        with torch.no_grad():
-            self.weight.uniform_(-limit, limit, generator=generator)
-            self.bias.uniform_(-limit, limit, generator=generator)
+        draw_uniform(self.weight, limit, generator)
+        draw_uniform(self.bias, limit, generator)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return torch.baddbmm(self.bias, inputs, self.weight)

@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from treet.nn.weights import draw_normal
+
 # A bias of b stands for SHARPNESS * b in the scores: few steps suffice to single out one lag among many.
 SHARPNESS = 4.0
 # How far below its centre a head's first score may lie: a lag further away keeps exp(-FLOOR) of the weight.
@@ -41,8 +43,7 @@ class LagAttention(nn.Module):
 
     def reset(self, generator: torch.Generator) -> None:
         """Draw the content scores: small, so that training starts from the biases."""
-        with torch.no_grad():
-            self.content.normal_(0.0, 0.1, generator=generator)
+        draw_normal(self.content, 0.1, generator)
 
     def forward(self, past: Tensor) -> Tensor:
         return (self.weights(past) @ past).flatten(1)

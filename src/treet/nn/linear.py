@@ -20,7 +20,7 @@ def moments(batches: Iterable[Tensor]) -> tuple[Tensor, int]:
     total, count = torch.zeros(1, dtype=torch.float64), 0
     for batch in batches:
         rows = batch.to(torch.float64)
-        total, count = total + rows.mT @ rows, count + len(rows)
+        total, count = total.to(rows.device) + rows.mT @ rows, count + len(rows)
     return total.cpu() / max(count, 1), count
 
 

@@ -7,6 +7,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from treet.nn.weights import draw_uniform
+
 
 class StatisticsNetwork(nn.Module):
     """``f(context, y)``: a perceptron with two hidden layers (Belghazi et al., "Mutual Information Neural
@@ -29,12 +31,10 @@ class StatisticsNetwork(nn.Module):
 
     def reset(self, generator: torch.Generator) -> None:
         """Draw all weights as PyTorch does, but from ``generator``."""
-        with torch.no_grad():
-            for layer in self.layers:
-                if isinstance(layer, nn.Linear):
-                    limit = layer.in_features**-0.5
-                    for weight in layer.parameters():
-                        weight.uniform_(-limit, limit, generator=generator)
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                for weight in layer.parameters():
+                    draw_uniform(weight, layer.in_features**-0.5, generator)
 
     def forward(self, context: Tensor, present: Tensor) -> Tensor:
         scores: Tensor = self.layers(torch.cat([context, present], 1))
