@@ -90,11 +90,13 @@ class CrossFitted(TransferEntropyEstimator):
         return {name: getattr(self, name) for name in names}
 
     def _torch_device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = self.device
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
         try:
-            device = torch.device(self.device)
-            torch.zeros(1, device=device).item()
+            device = torch.device(name)
+            # Also loads the linear algebra, which must not happen in two folds at once.
+            torch.linalg.cholesky(torch.eye(1, device=device)).item()
         except (RuntimeError, AssertionError, TypeError) as error:
             first_line = next(iter(str(error).splitlines()), "")
             raise TreetError(

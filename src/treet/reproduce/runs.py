@@ -58,15 +58,16 @@ def run(
 ) -> list[Row]:
     """The rows of ``cases``; what a store in ``folder`` holds already is not computed again.
 
-    With ``part`` only its share of the cases is computed, into a store of its own. Once the stores of all
-    parts lie in one folder, a run without ``part`` finds every outcome there.
+    With ``part`` only its share of the cases is computed, into a store of its own. Every run takes in what
+    the other stores of the folder hold: once those of all parts lie there, a run without ``part`` has
+    nothing left to compute.
     """
     chosen = list(cases) if part is None else part.share(cases)
     if not chosen:
         raise TreetError(f"There is nothing to compute in this part of {label}. Make fewer parts.")
     study = Study(None if folder is None else made_folder(folder) / (STORE if part is None else part.store))
-    if study.path is not None and part is None:
-        for path in sorted(study.path.parent.glob(STORES)):
+    if study.path is not None:
+        for path in sorted({*study.path.parent.glob(STORES)} - {study.path}):
             study.take_in(path)
     outcomes = study.run(chosen, measure, label)
     return [{**case, **outcome} for case, outcome in zip(chosen, outcomes, strict=True)]
