@@ -29,6 +29,7 @@ from treet import cli
 from treet.cli import main
 from treet.cli.entry import EPILOG
 from treet.cli.estimate import ESTIMATE_EPILOG
+from treet.cli.scan import SCAN_EPILOG
 from treet.cli.simulate import SIMULATE_EPILOG
 from treet.estimators.base import Estimate, TransferEntropyEstimator
 from treet.estimators.neural import TREET
@@ -47,7 +48,7 @@ KEYS = (
 )
 SERIES = ("--source", "-s", "--target", "-t", "--condition", "-c", "--trial-column", "--both")
 PAST = ("--memory", "--target-history", "--source-history", "--delay", "--condition-history")
-METHOD = ("--estimator", "--preset", "--set", "--confidence", "--seed", "--device")
+METHOD = ("--estimator", "--preset", "--set", "--confidence", "--seed", "--device", "--test")
 PRINTED = ("--unit", "--json", "--help", "-h")
 OUTPUTS = {"--save": "model.safetensors", "--plot": "picture.pdf", "--html": "report.html"}
 
@@ -678,22 +679,27 @@ def test_a_real_ctrl_c_in_training_leaves_nothing(tmp_path):
 
 
 def cli_commands():
-    return list(typer.main.get_command(cli.app).commands)
+    group = typer.main.get_command(cli.app)
+    return group.list_commands(None)
 
 
 def test_the_commands_are_these():
     assert cli_commands() == [
+        "demo",
+        "estimate",
+        "scan",
+        "estimators",
         "capacity",
         "channels",
-        "estimate",
-        "estimators",
         "simulate",
-        "demo",
+        "datasets",
         "reproduce",
     ]
 
 
-@pytest.mark.parametrize("name", ["", "estimate", "simulate", "demo", "estimators"])
+@pytest.mark.parametrize(
+    "name", ["", "estimate", "scan", "simulate", "demo", "estimators", "datasets", "datasets fetch"]
+)
 def test_help_fits_a_terminal_and_goes_to_standard_output(run, name):
     ran = run(*name.split(), "--help")
     assert (ran.code, ran.err) == (0, "")
@@ -707,7 +713,7 @@ def test_help_comes_at_once(tmp_path):
     code = """
 import sys
 from treet.cli import main
-for words in ("", "--help", "--version", "estimate --help", "simulate --help", "demo --help"):
+for words in ("", "--help", "--version", "estimate --help", "simulate --help", "demo --help", "scan --help"):
     assert main(words.split()) == 0
 assert main(["estimate", "--flavour"]) == 2
 heavy = {"torch", "numpy", "pandas", "scipy", "sklearn", "matplotlib"} & set(sys.modules)
@@ -739,13 +745,16 @@ def test_the_help_of_simulate_lists_every_process_and_its_parameters(run):
 
 
 def examples():
-    texts = (EPILOG, ESTIMATE_EPILOG, SIMULATE_EPILOG)
+    texts = (EPILOG, ESTIMATE_EPILOG, SIMULATE_EPILOG, SCAN_EPILOG)
     return sorted({line.strip() for text in texts for line in text.splitlines() if "  treet " in line})
 
 
 @pytest.mark.parametrize("example", examples())
 def test_every_example_is_a_valid_command_on_one_line_of_the_help(run, example):
-    page = "".join(run(*words).out for words in (["--help"], ["estimate", "--help"], ["simulate", "--help"]))
+    page = "".join(
+        run(*words).out
+        for words in (["--help"], *([name, "--help"] for name in ("estimate", "scan", "simulate")))
+    )
     assert example in page.replace("\\[", "[")
     _, name, *words = shlex.split(example.partition(" > ")[0])
     with typer.main.get_command(cli.app).commands[name].make_context(name, words) as context:

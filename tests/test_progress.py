@@ -55,6 +55,18 @@ def test_the_bar_is_wiped_away_on_an_interruption():
     assert drawn(interrupted).endswith(WIPED)
 
 
+def test_a_bar_within_a_bar_is_not_shown():
+    def nested(advance):
+        with progress("a part", 2) as part:
+            part(1)
+        advance(1)
+
+    seen = drawn(nested, "the whole")
+    assert "the whole" in seen
+    assert "a part" not in seen
+    assert "again" in drawn(lambda advance: advance(1), "again")
+
+
 @pytest.mark.parametrize("name", ["x[0]", "[bold]x", "[/a]", r"\[/a]", "{x}", "{0}", "%s", ":heart:", "x\\"])
 def test_names_are_shown_as_they_are(name):
     assert f"{name} -> y" in drawn(lambda advance: None, f"{name} -> y")

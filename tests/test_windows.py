@@ -79,6 +79,26 @@ def test_windows_equal_the_naive_loop(problem):
 
 
 @settings(deadline=None)
+@given(problems(), st.integers(1, 12))
+def test_with_a_least_span_every_window_reaches_so_far_in_every_channel(problem, least_span):
+    parts, lags = problem
+    span = max(lags.span, least_span)
+    complete = [
+        [
+            t >= span
+            and all(np.isfinite(part.trials[number][t - span : t + 1]).all() for part in parts.values())
+            for t in range(len(trial))
+        ]
+        for number, trial in enumerate(parts["target"].trials)
+    ]
+    expected = [value for trial in complete for value in trial]
+    assume(sum(expected) >= 2)
+    windows = Windows.of(parts["source"], parts["target"], parts.get("condition"), lags, least_span)
+    assert windows.span == span
+    assert windows.valid.tolist() == expected
+
+
+@settings(deadline=None)
 @given(problems())
 def test_the_time_axis_puts_each_window_back_where_it_came_from(problem):
     parts, lags = problem

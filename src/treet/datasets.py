@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from treet.checks import check_choice
 from treet.data import Recording
 from treet.errors import MissingExtraError, TreetError
 
@@ -42,6 +43,12 @@ class DatasetFiles:
     licence: str
 
 
+def fetch(name: str) -> DatasetFiles:
+    """The files of a data set by its name: "apnea"."""
+    check_choice("data set", name, FETCHERS)
+    return FETCHERS[name]()
+
+
 def load_apnea() -> Recording:
     """Heart rate, chest volume and blood oxygen of a sleeping patient: two trials of 17,000 samples at 2 Hz.
 
@@ -63,6 +70,9 @@ def fetch_apnea() -> DatasetFiles:
     folder = _data_folder() / "apnea"
     paths = tuple(_fetched(folder, name, known) for name, known in APNEA_HASHES.items())
     return DatasetFiles(paths, APNEA_CITATION, APNEA_LICENCE)
+
+
+FETCHERS = {"apnea": fetch_apnea}
 
 
 def _data_folder() -> Path:

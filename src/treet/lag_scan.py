@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from treet.checks import check_whole
-from treet.data import Recording, as_recording, check_channels
+from treet.data import Recording
 from treet.errors import TreetError
 from treet.estimators.base import TransferEntropyEstimator
 from treet.estimators.registry import make
 from treet.files import write_text
 from treet.lags import Lags
 from treet.results import Unit, percent
+from treet.statistics.significance import check_test, fit_and_test
 from treet.study import Study, data_digest
 from treet.windows import Windows
 
@@ -98,6 +98,12 @@ class ScanResult:
 
         return plot_scan(self, ax)
 
+    def to_html(self, path: str | Path, command: str | None = None) -> None:
+        """Write one self-contained HTML page: the largest value, the curve, the table, how to repeat it."""
+        from treet.report.scans import write_scan_report
+
+        write_scan_report([self], path, command)
+
     def varying(self) -> dict[str, list[int]]:
         """The parameters of the lags that differ between cells, with their values in order."""
         rows = [asdict(cell.lags) for cell in self.cells]
@@ -141,6 +147,7 @@ def scan(
     condition_history: Axis = None,
     estimator: str | TransferEntropyEstimator = "treet",
     same_windows: bool = True,
+    test: str | None = None,
     resume: str | Path | None = None,
     **parameters: Any,
 ) -> ScanResult:
@@ -153,6 +160,8 @@ def scan(
     ``same_windows``  every cell is estimated from the same present time steps, those that have their whole
                       past under the longest lags of all. Cells then differ in what is seen of the past, not
                       in which stretch of the recording they are about. False: each cell uses all it can.
+    ``test``          "paired" or "surrogate": every cell gets the p-value of that test against no transfer
+                      entropy, uncorrected for the number of cells; see ``correct``.
     ``resume``        an SQLite file in which each cell is stored as soon as it is there. The same call with
                       the same file continues after an interruption; other data, other settings or another
                       version of this package are computed anew, beside what the file holds.
@@ -164,7 +173,6 @@ def scan(
     >>> len(found.cells), found.best.lags.memory
     (1, 1)
     """
-    roles = _Roles.of(source, target, condition)
     grid = _grid(
         {
             "memory": memory,
@@ -175,22 +183,26 @@ def scan(
         }
     )
     fitter = _estimator(estimator, parameters)
+    roles = fitter.recordings(source, target, condition)
+    check_test(test)
     longest = max(grid, key=lambda lags: lags.span)
-    Windows.of(*roles, longest)  # lags that do not fit the recording fail before the work
-    parts = _complete_parts(roles, longest.span) if same_windows else None
+    least_span = longest.span if same_windows else 0
+    Windows.of(*roles, longest, least_span)  # lags that do not fit the recording fail before the work
 
     def outcome(case: Mapping[str, Any]) -> dict[str, Any]:
-        lags = Lags(**case["lags"])
-        return _fit(fitter, roles if parts is None else _without_start(parts, longest.span - lags.span), lags)
+        fresh = fitter.fresh(**case["lags"])
+        result = fit_and_test(fresh, *roles, test=test, least_span=least_span).result_
+        return {field.name: getattr(result, field.name) for field in fields(ScanCell) if field.name != "lags"}
 
-    shared = _description(fitter, roles) | {"same_windows_span": longest.span if same_windows else None}
-    cases = [{"lags": asdict(lags)} | shared for lags in grid]
-    label = f"scan of {', '.join(roles.source.names)} -> {', '.join(roles.target.names)}"
+    known = _description(fitter, roles) | {"least_span": least_span, "test": test}
+    cases = [{"lags": asdict(lags)} | known for lags in grid]
+    sources, targets, conditions = roles
+    label = f"scan of {', '.join(sources.names)} -> {', '.join(targets.names)}"
     outcomes = Study(resume).run(cases, outcome, label)
     return ScanResult(
-        source=roles.source.names,
-        target=roles.target.names,
-        condition=() if roles.condition is None else roles.condition.names,
+        source=sources.names,
+        target=targets.names,
+        condition=() if conditions is None else conditions.names,
         cells=tuple(_cell(lags, values) for lags, values in zip(grid, outcomes, strict=True)),
         estimator=fitter.name,
         settings=fitter._settings(),
@@ -198,25 +210,6 @@ def scan(
         confidence=fitter.confidence,
         same_windows=same_windows,
     )
-
-
-class _Roles(NamedTuple):
-    """The recordings of a scan."""
-
-    source: Recording
-    target: Recording
-    condition: Recording | None
-
-    @classmethod
-    def of(cls, source: Any, target: Any, condition: Any) -> _Roles:
-        sources, targets = as_recording(source, "source"), as_recording(target, "target")
-        conditions = None if condition is None else as_recording(condition, "condition")
-        check_channels(sources, targets, conditions)
-        return cls(sources, targets, conditions)
-
-    def each(self, change: Callable[[Recording], Recording]) -> _Roles:
-        condition = None if self.condition is None else change(self.condition)
-        return _Roles(change(self.source), change(self.target), condition)
 
 
 def _grid(axes: Mapping[str, Axis]) -> list[Lags]:
@@ -239,8 +232,11 @@ def _estimator(
 ) -> TransferEntropyEstimator:
     """A new estimator without lags and with ``parameters``, which are the estimator's own."""
     if isinstance(estimator, str):
-        return make(estimator, **parameters)
-    fresh = cast("TransferEntropyEstimator", clone(estimator))
+        fresh = make(estimator, **parameters)
+        fresh.shared = {}
+        return fresh
+    fresh = estimator.fresh()
+    fresh.shared = {}
     unknown = [name for name in parameters if name not in fresh.parameters()]
     if unknown:
         raise TreetError(f"{', '.join(unknown)} does not apply to the estimator {fresh.name!r}.")
@@ -251,7 +247,9 @@ def _estimator(
     return fresh
 
 
-def _description(fitter: TransferEntropyEstimator, roles: _Roles) -> dict[str, Any]:
+def _description(
+    fitter: TransferEntropyEstimator, roles: tuple[Recording, Recording, Recording | None]
+) -> dict[str, Any]:
     """What decides the value of a cell beside its lags."""
     parameters = fitter.get_params(deep=False)
     return {
@@ -259,41 +257,6 @@ def _description(fitter: TransferEntropyEstimator, roles: _Roles) -> dict[str, A
         "estimator": f"{type(fitter).__module__}.{type(fitter).__qualname__}",
         "parameters": {name: value for name, value in parameters.items() if name not in AXES},
     }
-
-
-def _complete_parts(roles: _Roles, span: int) -> _Roles:
-    """Every stretch without a gap in any channel, as a trial of its own, if it holds a window of ``span``."""
-    there = [part for part in roles if part is not None]
-    cuts = [_stretches(rows, span) for rows in zip(*(part.trials for part in there), strict=True)]
-    if not any(cuts):
-        raise TreetError(
-            f"No stretch without a gap in any channel holds the {span + 1} samples of the longest lags. "
-            "Scan shorter lags, fill the gaps, or use same_windows=False."
-        )
-
-    def cut(part: Recording) -> Recording:
-        trials = [trial[where] for trial, found in zip(part.trials, cuts, strict=True) for where in found]
-        return replace(part, trials=tuple(trials))
-
-    return roles.each(cut)
-
-
-def _stretches(rows: Sequence[Floats], span: int) -> list[slice]:
-    """Where none of the arrays (time, channels) has a gap for more than ``span`` time steps."""
-    complete = np.all([np.isfinite(values).all(axis=1) for values in rows], axis=0)
-    edges = np.flatnonzero(np.diff(np.r_[False, complete, False]))
-    return [slice(start, end) for start, end in edges.reshape(-1, 2).tolist() if end - start > span]
-
-
-def _without_start(roles: _Roles, count: int) -> _Roles:
-    """Every trial without its first ``count`` time steps."""
-    return roles.each(lambda part: replace(part, trials=tuple(trial[count:] for trial in part.trials)))
-
-
-def _fit(fitter: TransferEntropyEstimator, roles: _Roles, lags: Lags) -> dict[str, Any]:
-    fresh = cast("TransferEntropyEstimator", clone(fitter)).set_params(**asdict(lags))
-    result = fresh.fit(*roles).result_
-    return {field.name: getattr(result, field.name) for field in fields(ScanCell) if field.name != "lags"}
 
 
 def _cell(lags: Lags, values: Mapping[str, Any]) -> ScanCell:

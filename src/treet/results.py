@@ -39,7 +39,8 @@ class TransferEntropyResult:
     """The transfer entropy ``source -> target``: TE = D_XY - D_Y, with how sure we are of it.
 
     ``std_error``, ``interval``, ``d_y``, ``d_xy``, ``local`` and ``p_value`` are None for methods that have
-    none. ``local`` holds one array a trial, (time,), NaN where a time step has no window.
+    none. ``local`` holds one array a trial, (time,), NaN where a time step has no window. Where the value was
+    tested against surrogates of the source ``test`` says how, and ``effective_te`` is it less their mean.
     """
 
     source: tuple[str, ...]
@@ -56,6 +57,8 @@ class TransferEntropyResult:
     d_y: float | None = None
     d_xy: float | None = None
     p_value: float | None = None
+    test: str | None = None
+    effective_te: float | None = None
     converged: bool = True
     seconds: float = 0.0
     seed: int | None = None
@@ -86,6 +89,7 @@ class TransferEntropyResult:
             interval=None if self.interval is None else (self.interval[0] * scale, self.interval[1] * scale),
             d_y=scaled(self.d_y),
             d_xy=scaled(self.d_xy),
+            effective_te=scaled(self.effective_te),
             local=None if self.local is None else tuple(trial * scale for trial in self.local),
         )
 
@@ -101,6 +105,8 @@ class TransferEntropyResult:
             "confidence": self.confidence,
             "unit": self.unit,
             "p_value": self.p_value,
+            "test": self.test,
+            "effective_te": self.effective_te,
             "d_y": self.d_y,
             "d_xy": self.d_xy,
             "target_history": self.lags.target_history,

@@ -11,6 +11,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from treet.errors import TreetError
 from treet.plots import INK, LOOKS, MUTED, add_legend, add_title, listed, prepared_axes
 from treet.results import percent
 
@@ -26,23 +27,53 @@ def plot_scan(result: ScanResult, ax: Axes | None = None) -> Axes:
 
     Vertical bars are the intervals; a ring marks the largest value.
     """
+    return plot_scans([result], ax)
+
+
+def plot_scans(results: Sequence[ScanResult], ax: Axes | None = None) -> Axes:
+    """Several scans over the same lags, such as both directions, on one pair of axes."""
+    if len({result.unit for result in results}) != 1:
+        raise TreetError("The scans to compare must be at least one, all in one unit.")
     ax = prepared_axes(ax)
-    varying = result.varying() or {"delay": []}
-    along, *others = sorted(varying, key=lambda name: -len(varying[name]))
-    lines: dict[str, list[ScanCell]] = {}
-    for cell in result.cells:
-        label = ", ".join(f"{_words(name)} {getattr(cell.lags, name)}" for name in others)
-        lines.setdefault(label or "transfer entropy", []).append(cell)
+    lines = scan_lines(results)
+    along = varied_most(results)
     for (label, cells), look in zip(lines.items(), _looks(len(lines)), strict=False):
-        _draw_line(ax, label, sorted(cells, key=lambda cell: getattr(cell.lags, along)), along, look)
-    _draw_best(ax, result, along)
+        _draw_line(ax, label, cells, along, look)
+    ax.axhline(0, color=MUTED, linewidth=1)
+    for result in results:
+        _draw_best(ax, result, along, last=result is results[-1])
     ax.set_xlabel(f"{_words(along)} (time steps)")
-    ax.set_ylabel(f"transfer entropy ({result.unit})")
-    names = f"{listed(result.source)} -> {listed(result.target)}"
-    add_title(ax, f"{names} | {listed(result.condition)}" if result.condition else names)
+    ax.set_ylabel(f"transfer entropy ({results[0].unit})")
+    add_title(ax, " and ".join(dict.fromkeys(_direction(result) for result in results)))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     add_legend(ax)
     return ax
+
+
+def varied_most(results: Sequence[ScanResult]) -> str:
+    """The parameter of the lags with most values."""
+    varying = results[0].varying() or {"delay": []}
+    return max(varying, key=lambda name: len(varying[name]))
+
+
+def scan_lines(results: Sequence[ScanResult]) -> dict[str, list[ScanCell]]:
+    """The cells of each line of the picture by the line's label, in the order of what varies most."""
+    along = varied_most(results)
+    others = [name for name in results[0].varying() if name != along]
+    lines: dict[str, list[ScanCell]] = {}
+    for result in results:
+        for cell in result.cells:
+            words = [f"{_words(name)} {getattr(cell.lags, name)}" for name in others]
+            label = ", ".join([*([_direction(result)] if len(results) > 1 else []), *words])
+            lines.setdefault(label or "transfer entropy", []).append(cell)
+    for cells in lines.values():
+        cells.sort(key=lambda cell: int(getattr(cell.lags, along)))
+    return lines
+
+
+def _direction(result: ScanResult) -> str:
+    names = f"{listed(result.source)} -> {listed(result.target)}"
+    return f"{names} | {listed(result.condition)}" if result.condition else names
 
 
 def _words(name: str) -> str:
@@ -67,11 +98,10 @@ def _draw_line(ax: Axes, label: str, cells: Sequence[ScanCell], along: str, look
         ax.vlines(*np.array(bars).T, color=colour, linewidth=2, alpha=0.45)
 
 
-def _draw_best(ax: Axes, result: ScanResult, along: str) -> None:
-    ax.axhline(0, color=MUTED, linewidth=1)
+def _draw_best(ax: Axes, result: ScanResult, along: str, last: bool) -> None:
     best = result.best
     label = f"largest: {best.te:.4g} {result.unit}"
-    if best.interval is not None:
+    if last and best.interval is not None:
         label += f", bars: {percent(result.confidence)} interval"
     ax.plot(
         [getattr(best.lags, along)],

@@ -26,7 +26,9 @@ class Windows:
     ``trial``   (time,): the number of the trial that each time step belongs to.
     ``valid``   (time,): true where ``values[t]`` of the target and its whole past under ``lags`` are there.
 
-    A window never spans two trials or a gap. Arrays are read-only views where the input allows it.
+    A window never spans two trials or a gap. Arrays are read-only views where the input allows it. With
+    ``least_span`` every window has so many time steps before it that are complete in all channels, so that
+    lags that differ can be compared on the same windows.
     """
 
     values: Floats
@@ -34,9 +36,17 @@ class Windows:
     valid: NDArray[np.bool_]
     lags: Lags
     names: dict[Role, tuple[str, ...]]
+    least_span: int = 0
 
     @classmethod
-    def of(cls, source: Recording, target: Recording, condition: Recording | None, lags: Lags) -> Windows:
+    def of(
+        cls,
+        source: Recording,
+        target: Recording,
+        condition: Recording | None,
+        lags: Lags,
+        least_span: int = 0,
+    ) -> Windows:
         """The windows of aligned recordings; raises where none has its whole past."""
         parts = {"target": target, "source": source} | ({} if condition is None else {"condition": condition})
         check_same_shape(parts)
@@ -51,7 +61,7 @@ class Windows:
         names: dict[Role, tuple[str, ...]] = {
             role: parts[role].names if role in parts else () for role in ROLES
         }
-        windows = cls(values, trial, np.zeros(len(values), bool), lags, names)
+        windows = cls(values, trial, np.zeros(len(values), bool), lags, names, least_span)
         object.__setattr__(windows, "valid", windows._find_valid())
         windows._check_enough(max(lengths))
         for array in (windows.values, windows.trial, windows.valid):
@@ -61,8 +71,9 @@ class Windows:
     def _find_valid(self) -> NDArray[np.bool_]:
         valid = self._same_trial() & self._complete("target", range(1))
         for role in ROLES:
-            if self.width(role) and self.lags.of(role):
-                valid &= self._complete(role, self.lags.of(role))
+            lags = range(self.span + 1) if self.least_span else self.lags.of(role)
+            if self.width(role) and lags:
+                valid &= self._complete(role, lags)
         return valid
 
     def _complete(self, role: Role, lags: range) -> NDArray[np.bool_]:
@@ -90,14 +101,16 @@ class Windows:
                 f"The recording is too short for these lags ({self.lags}): they need at least {needed} "
                 f"samples in a row. Got {longest}. Use a shorter history or a longer recording."
             )
+        where = " in any channel" if self.least_span else ""
         raise TreetError(
-            f"No stretch without a gap is long enough for these lags ({self.lags}): they need at least "
-            f"{needed} samples in a row without NaN. Use a shorter history or fill the gaps."
+            f"No stretch without a gap{where} is long enough for these lags ({self.lags}): they need at "
+            f"least {needed} samples in a row without NaN. Use a shorter history or fill the gaps."
         )
 
     @property
     def span(self) -> int:
-        return self.lags.span
+        """How far back a window reaches."""
+        return max(self.lags.span, self.least_span)
 
     def width(self, role: Role) -> int:
         """How many channels ``role`` has."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import base64
 import dataclasses
+import hashlib
 import re
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +101,10 @@ TAGS = {
     "rect",
     "text",
     "tspan",
+    "circle",
+    "script",
 }
+SCRIPT = files("treet.report").joinpath("explore.js").read_text(encoding="utf-8")
 
 
 class Page(HTMLParser):
@@ -138,7 +144,9 @@ class Page(HTMLParser):
 
     @property
     def words(self) -> str:
-        return " ".join(" ".join(text for where, text in self.texts if where != "style").split())
+        return " ".join(
+            " ".join(text for where, text in self.texts if where not in ("style", "script")).split()
+        )
 
 
 def page_of(results, tmp_path: Path, command: str | None = None, series: Recording | None = None) -> Page:
@@ -166,6 +174,7 @@ def hostile(name: str) -> TransferEntropyResult:
 def assert_harmless(page: Page) -> None:
     assert {tag for tag, _ in page.elements} <= TAGS
     assert page.comments == []
+    assert page.of("script") == [SCRIPT]
     for tag, attributes in page.elements:
         assert not [
             name for name in attributes if name.startswith("on") or name in {"src", "srcset", "action"}
@@ -180,12 +189,13 @@ def assert_harmless(page: Page) -> None:
         assert "@import" not in style
 
 
-def test_the_page_fetches_and_runs_nothing(tmp_path: Path) -> None:
+def test_the_page_fetches_nothing_and_runs_its_own_script_alone(tmp_path: Path) -> None:
     page = page_of([TRAINED, BACK], tmp_path, series=SERIES)
     assert_harmless(page)
-    assert not re.search(r"https?:|\bsrc\s*=|<script|<link|<iframe|<img", page.source)
+    assert not re.search(r"https?:|\bsrc\s*=|<link|<iframe|<img", page.source)
     policy = [value["content"] for tag, value in page.elements if value.get("http-equiv")]
-    assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    assert policy == [f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"]
     assert page.source.startswith("<!doctype html>")
     assert page.elements[0] == ("html", {"lang": "en"})
     # Every reference inside a drawing leads to something on the page.
@@ -367,16 +377,31 @@ def test_the_command_takes_the_place_of_the_call(tmp_path: Path) -> None:
 def test_which_pictures_there_are(tmp_path: Path) -> None:
     def captions(*arguments) -> list[str]:
         page = page_of(*arguments)
-        assert sum(tag == "svg" for tag, _ in page.elements) == len(page.of("figcaption"))
+        pictures = [tag for tag, value in page.elements if tag == "svg" or value.get("class") == "explore"]
+        assert len(pictures) == len(page.of("figcaption"))
         return page.of("figcaption")
 
     where = "Where in time x -> y carries information."
     beside, start = "The directions beside each other.", "The start of the series themselves."
-    assert captions([RESULT], tmp_path) == [where]
-    assert captions([RESULT, dataclasses.replace(BACK, local=None)], tmp_path) == [beside, where]
-    assert captions([RESULT], tmp_path, None, SERIES) == [where, start]
+    zoom = "x -> y time step by time step, to zoom into."
+    assert captions([RESULT], tmp_path) == [where, zoom]
+    assert captions([RESULT, dataclasses.replace(BACK, local=None)], tmp_path) == [beside, where, zoom]
+    assert captions([RESULT], tmp_path, None, SERIES) == [where, zoom, start]
     settled = "x -> y: the loss of 1 of 2 networks had settled in the end."
-    assert captions([TRAINED], tmp_path) == [where, settled]
+    assert captions([TRAINED], tmp_path) == [where, zoom, settled]
+
+
+def test_a_series_to_zoom_into_holds_its_values_and_keeps_gaps(tmp_path: Path) -> None:
+    local = np.array([np.nan, 0.123456, -1.0, np.nan])
+    page = page_of([dataclasses.replace(RESULT, local=(local,))], tmp_path)
+    (box,) = [value for _, value in page.elements if value.get("class") == "explore"]
+    assert (box["data-values"], box["data-step"], box["data-unit"]) == (",0.1235,-1,", "1", RESULT.unit)
+    many = np.r_[np.full(3, np.nan), np.arange(60_000.0)]
+    page = page_of([dataclasses.replace(RESULT, local=(many,))], tmp_path)
+    (box,) = [value for _, value in page.elements if value.get("class") == "explore"]
+    values = box["data-values"].split(",")
+    assert (box["data-step"], len(values), values[:3]) == ("4", 15_001, ["0", "2.5", "6.5"])
+    assert any(text.endswith("the mean over 4 time steps.") for text in page.of("figcaption"))
 
 
 def test_a_result_without_local_values_is_not_said_to_be_shown_over_time(tmp_path: Path) -> None:

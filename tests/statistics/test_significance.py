@@ -11,10 +11,13 @@ from scipy.stats import false_discovery_control
 import treet.statistics.significance
 from treet.errors import TreetError, UnreliableEstimateWarning
 from treet.estimators.base import Estimate, TransferEntropyEstimator
+from treet.estimators.density_pair import DensityPair
 from treet.estimators.neural import TREET
+from treet.lag_scan import scan
 from treet.processes import BivariateLinear, Threshold
 from treet.statistics import significance
-from treet.statistics.significance import correct, paired_test, surrogate_test
+from treet.statistics.significance import correct, fit_and_test, paired_test, surrogate_test
+from treet.statistics.surrogates import half_shift
 
 
 class Regression(TransferEntropyEstimator):
@@ -171,16 +174,67 @@ def test_a_paired_test_errs_as_often_as_it_says_and_finds_what_is_there():
     assert np.mean([found.p_value <= 0.05 for found in coupled]) >= 0.95
 
 
+@pytest.fixture
+def trained(monkeypatch):
+    """The names of the critics that are trained from now on."""
+    names, fit_one = [], DensityPair._fit_one
+
+    def counted(self, name, *rest):
+        names.append(name)
+        return fit_one(self, name, *rest)
+
+    monkeypatch.setattr(DensityPair, "_fit_one", counted)
+    return names
+
+
 @pytest.mark.filterwarnings("ignore::treet.errors.NotConvergedWarning")
-def test_both_fits_of_a_pair_share_what_is_learned_of_the_target(monkeypatch):
-    fits = []
-    fitted = significance._fitted
-    monkeypatch.setattr(significance, "_fitted", lambda *parts: fits.append(fitted(*parts)) or fits[-1])
+def test_what_does_not_see_the_source_is_trained_once(trained):
     x, y = pair(Threshold(), 300, 0)
-    paired_test(TREET(1, epochs=1, folds=2), x, y)
-    real, moved = fits
-    assert real.d_y == moved.d_y
-    assert real.d_xy != moved.d_xy
+    estimator = TREET(1, epochs=1, folds=2, random_state=0)
+    alone = [estimator.fresh().fit(source, y).result_ for source in (x, half_shift(x))]
+    trained.clear()
+    found = paired_test(estimator, x, y)
+    assert sorted(trained) == ["XY"] * 4 + ["Y"] * 2
+    assert (found.result.te, found.result.d_y) == (alone[0].te, alone[0].d_y)
+    assert found.surrogate_te == (alone[1].te,)
+    assert alone[0].d_y == alone[1].d_y
+
+
+@pytest.mark.filterwarnings("ignore::treet.errors.NotConvergedWarning")
+def test_a_scan_over_delays_trains_the_critic_of_the_target_once(trained):
+    x, y = pair(Threshold(), 300, 0)
+    estimator = TREET(epochs=1, folds=2, random_state=0)
+    lags = {"target_history": 2, "source_history": 1}
+    found = scan(x, y, delay=[0, 1, 3], estimator=estimator, **lags)
+    assert sorted(trained) == ["XY"] * 6 + ["Y"] * 2
+    for cell in found.cells:
+        alone = estimator.fresh(delay=cell.lags.delay, **lags).fit(x, y, least_span=3).result_
+        assert (cell.te, cell.interval) == (alone.te, alone.interval)
+
+
+@pytest.mark.parametrize("test", ["paired", "surrogate"])
+def test_one_call_gives_the_test_of_its_name(test):
+    x, y = pair(BivariateLinear(), 300, 0)
+    settings = {"n_surrogates": 9} if test == "surrogate" else {}
+    found = fit_and_test(Regression(memory=1, random_state=0), x, y, test=test, **settings).result_
+    expected = significance.TESTS[test](Regression(memory=1, random_state=0), x, y, **settings)
+    assert found.p_value == expected.p_value
+    assert found.effective_te == pytest.approx(found.te - np.mean(expected.surrogate_te))
+    assert json.loads(found.to_json())["test"] == ("paired" if test == "paired" else "circular_shift")
+    assert found.to_unit("bits").effective_te == pytest.approx(found.effective_te / np.log(2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"test": "t"}, "test must be one of 'paired', 'surrogate'. Got 't'"),
+        ({"n_surrogates": 9}, "n_surrogates does not apply without a test"),
+        ({"test": "paired", "n_surrogates": 9}, "n_surrogates does not apply to the paired test"),
+    ],
+)
+def test_settings_of_a_test_that_do_not_apply(settings, message):
+    with pytest.raises(TreetError, match=message):
+        fit_and_test(Regression(memory=1), *pair(Threshold(), 100, 0), **settings)
 
 
 def test_the_mean_of_nothing_but_zeros_is_no_evidence():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from rich.console import Console
@@ -33,9 +33,10 @@ from treet.cli.options import (
     SourceHistory,
     Target,
     TargetHistory,
+    Test,
     TrialColumn,
     Unit,
-    parsed_settings,
+    made_estimator,
 )
 from treet.cli.outputs import check_files, print_results, write_all
 from treet.errors import TreetError
@@ -58,7 +59,7 @@ ESTIMATE_EPILOG = """
   treet estimate data.csv -s x -t y --condition z --delay 3 --html report.html
   treet estimate eeg.parquet -s C3 -s C4 -t F3 --trial-column trial
   treet estimate data.npz -s 0 -t 1 --memory 30 --preset paper --json
-  treet estimate data.csv -s x -t y --both --unit bits --plot both.png
+  treet estimate data.csv -s x -t y --both --test paired --plot both.png
   treet estimate data.csv -s x -t y --estimator ksg --set neighbours=8
 """
 
@@ -81,6 +82,7 @@ def estimate(
     preset: Preset = None,
     device: Device = None,
     settings: EstimatorSettings = None,
+    test: Test = None,
     unit: Unit = "nats",
     confidence: Confidence = 0.95,
     seed: Seed = 0,
@@ -90,7 +92,9 @@ def estimate(
     html: Html = None,
 ) -> None:
     from treet.readers import read_table
+    from treet.statistics.significance import check_test, fit_and_test
 
+    check_test(test)
     parameters: dict[str, Any] = {
         "memory": memory,
         "target_history": target_history,
@@ -99,18 +103,20 @@ def estimate(
     parameters |= {"delay": delay, "condition_history": condition_history, "preset": preset, "device": device}
     parameters |= {"unit": unit, "confidence": confidence, "random_state": seed}
     directions = [(source, target), (target, source)] if both else [(source, target)]
-    methods = [_make(estimator, parameters, parsed_settings(settings)) for _ in directions]
+    methods = [made_estimator(estimator, parameters, settings) for _ in directions]
     _check_save(methods, save)
     check_files(data=data, save=save, plot=plot, html=html)
     table = read_table(data)
     read = partial(table.recording, trial_column=trial_column, symbols=methods[0].takes_symbols)
+    fitted = []
     for method, (sources, targets) in zip(methods, directions, strict=True):
         conditions = read(condition, "condition") if condition else None
-        method.fit(read(sources, "source"), read(targets, "target"), conditions)
-    results = [method.result_ for method in methods]
+        parts = read(sources, "source"), read(targets, "target"), conditions
+        fitted.append(fit_and_test(method, *parts, test=test))
+    results = [method.result_ for method in fitted]
     print_results(results, as_json)
     write_all(
-        (save, lambda path: methods[0].save(path)),
+        (save, lambda path: cast("Any", fitted[0]).save(path)),
         (plot, lambda path: _draw(results, path)),
         (html, lambda path: _report(results, path, context.obj, read([*source, *target], "series"))),
     )
@@ -125,15 +131,6 @@ def estimators() -> None:
     for name, kind in ESTIMATORS.items():
         table.add_row(name, kind.summary, kind.assumes, kind.cost, kind.use_when)
     Console().print(table)
-
-
-def _make(name: str, parameters: dict[str, Any], own: dict[str, Any]) -> Any:
-    from treet.estimators.registry import make
-
-    twice = [key for key in own if key in parameters]
-    if twice:
-        raise TreetError(f"--set does not take {', '.join(twice)}: there is an option of that name.")
-    return make(name, **{key: value for key, value in parameters.items() if value is not None}, **own)
 
 
 def _check_save(methods: Sequence[Any], save: Path | None) -> None:

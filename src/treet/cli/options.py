@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +51,10 @@ Unit = Annotated[str, option(help="nats or bits.", panel=OUTPUT)]
 AsJson = Annotated[
     bool, option("--json", help="Print exactly one JSON object; with --both, a list of two.", panel=OUTPUT)
 ]
+Test = Annotated[
+    str | None,
+    option(help="Gives a p-value: paired (one more fit), or surrogate (99).", panel=METHOD),
+]
 Save = Annotated[Path | None, option(help="Save the fitted estimator.", panel=OUTPUT, metavar="FILE")]
 Plot = Annotated[
     Path | None, option(help="Draw a picture: .png, .svg or .pdf.", panel=OUTPUT, metavar="FILE")
@@ -72,6 +76,38 @@ EstimatorSettings = Annotated[
         metavar="KEY=VALUE",
     ),
 ]
+
+
+def made_estimator(name: str, options: Mapping[str, Any], settings: Sequence[str] | None) -> Any:
+    """The estimator with the ``options`` that were given and those of ``--set``."""
+    from treet.estimators.registry import make
+
+    own = parsed_settings(settings)
+    twice = [key for key in own if key in options]
+    if twice:
+        raise TreetError(f"--set does not take {', '.join(twice)}: there is an option of that name.")
+    return make(name, **{key: value for key, value in options.items() if value is not None}, **own)
+
+
+def parsed_range(name: str, text: str | None) -> list[int] | None:
+    """The whole numbers of ``5``, ``1..4`` or ``1,2,10..12``.
+
+    >>> parsed_range("delay", "1,2,10..12")
+    [1, 2, 10, 11, 12]
+    """
+    if text is None:
+        return None
+    found = [number for part in text.split(",") for number in _numbers(name, part)]
+    return list(dict.fromkeys(found))
+
+
+def _numbers(name: str, part: str) -> range:
+    ends = part.strip().split("..")
+    if len(ends) > 2 or not all(end.isdecimal() for end in ends) or int(ends[0]) > int(ends[-1]):
+        raise TreetError(
+            f"--{name.replace('_', '-')} takes whole numbers such as 5, 1..4 or 1,2,10..12. Got {part!r}."
+        )
+    return range(int(ends[0]), int(ends[-1]) + 1)
 
 
 def parsed_settings(settings: Sequence[str] | None) -> dict[str, Any]:

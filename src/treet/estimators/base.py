@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from treet.checks import check_number, check_whole
-from treet.data import as_recording, check_channels
+from treet.data import Recording, as_recording, check_channels
 from treet.errors import UnreliableEstimateWarning
 from treet.lags import Lags
 from treet.results import TransferEntropyResult, Unit, check_unit
@@ -76,6 +76,9 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     confidence: float
     random_state: int | None
 
+    shared: dict[Any, Any] | None = None
+    """What fits on the same target and condition may share, such as critics that do not see the source."""
+
     @abstractmethod
     def _estimate(self, windows: Windows) -> Estimate:
         """The estimate from validated windows, in nats."""
@@ -83,17 +86,29 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         """Raise ``TreetError`` for settings of this estimator that make no sense, before any work."""
 
-    def fit(self, source: Any, target: Any, condition: Any = None) -> TransferEntropyEstimator:
-        """Estimate the transfer entropy ``source -> target``, given ``condition`` where there is one."""
+    def fit(
+        self, source: Any, target: Any, condition: Any = None, *, least_span: int = 0
+    ) -> TransferEntropyEstimator:
+        """Estimate the transfer entropy ``source -> target``, given ``condition`` where there is one.
+
+        Only time steps with ``least_span`` complete ones before them are used: fits under different lags
+        with the same ``least_span`` see the same present values.
+        """
         started = time.perf_counter()
         lags = self._check_common()
         self._check_parameters()
-        windows = self._windows(source, target, condition, lags)
+        windows = self._windows(source, target, condition, lags, check_whole("least_span", least_span, 0))
         estimate = self._estimate(windows)
         for note in estimate.notes:
             warnings.warn(note, UnreliableEstimateWarning, stacklevel=2)
         self._store(windows, estimate, time.perf_counter() - started)
         return self
+
+    def fresh(self, **changes: Any) -> TransferEntropyEstimator:
+        """A copy that is not fitted, with some parameters changed, which shares what this one shares."""
+        copy = cast("TransferEntropyEstimator", clone(self)).set_params(**changes)
+        copy.shared = self.shared
+        return cast("TransferEntropyEstimator", copy)
 
     def _check_common(self) -> Lags:
         check_unit(self.unit)
@@ -107,11 +122,20 @@ class TransferEntropyEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             self.memory, self.target_history, self.source_history, self.delay, self.condition_history
         )
 
-    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags) -> Windows:
-        sources, targets = as_recording(source, "source"), as_recording(target, "target")
-        conditions = None if condition is None else as_recording(condition, "condition")
+    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags, least_span: int = 0) -> Windows:
+        return Windows.of(*self.recordings(source, target, condition), lags, least_span)
+
+    def recordings(
+        self, source: Any, target: Any, condition: Any
+    ) -> tuple[Recording, Recording, Recording | None]:
+        """What ``fit`` is given, as recordings; raises where they do not belong together."""
+        sources, targets = self.as_recording(source, "source"), self.as_recording(target, "target")
+        conditions = None if condition is None else self.as_recording(condition, "condition")
         check_channels(sources, targets, conditions)
-        return Windows.of(sources, targets, conditions, lags)
+        return sources, targets, conditions
+
+    def as_recording(self, series: Any, role: str) -> Recording:
+        return as_recording(series, role)
 
     def _store(self, windows: Windows, estimate: Estimate, seconds: float) -> None:
         std_error = estimate.std_error

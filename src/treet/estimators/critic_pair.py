@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,12 @@ GIVEN_PAST = "gaussian given past"
 
 
 class CriticPair(nn.Module, ABC):
-    """The critics of Y and of XY: ``D_XY - D_Y`` is the transfer entropy."""
+    """The critics of Y and of XY: ``D_XY - D_Y`` is the transfer entropy.
+
+    ``shared``  critics of Y that other fits on the same target and condition have trained, or None.
+    """
+
+    shared: dict[Any, Any] | None = None
 
     def __init__(self, series: Series, settings: Settings) -> None:
         super().__init__()

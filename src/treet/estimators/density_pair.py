@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
+
 import torch
 from torch import Tensor
 
@@ -43,24 +46,52 @@ class DensityPair(CriticPair):
     def fit(
         self, series: Series, fold: Fold, generator: torch.Generator, label: str, advance: Advance
     ) -> tuple[History, ...]:
-        histories = []
-        for critic, roles, name in ((self.y, ROLES_Y, "Y"), (self.xy, ROLES_XY, "XY")):
-            training = _Training(critic, series, fold, roles)
-            critic.reset(generator)
-            history = train(
-                critic,
-                training.loss,
-                training.validation_loss,
-                training.windows,
-                self.settings.schedule,
-                generator,
-                f"critic of {name}, {label}",
-                lambda share: advance(share / 2),
-            )
-            training.choose()
-            critic.requires_grad_(False)
-            histories.append(history)
-        return tuple(histories)
+        history = self._fit_y(series, fold, generator, label, advance)
+        return history, self._fit_one("XY", series, fold, generator, label, advance)
+
+    def _fit_y(
+        self, series: Series, fold: Fold, generator: torch.Generator, label: str, advance: Advance
+    ) -> History:
+        """Trained, or taken from a fit on the same target, with the random numbers where they were then."""
+        if self.shared is None:
+            return self._fit_one("Y", series, fold, generator, label, advance)
+        key = _key_of_y(series, fold, generator)
+        if key not in self.shared:
+            history = self._fit_one("Y", series, fold, generator, label, advance)
+            self.shared[key] = copy.deepcopy(self.y.state_dict()), generator.get_state(), history
+        else:
+            weights, state, history = self.shared[key]
+            self.y.load_state_dict(weights)
+            self.y.requires_grad_(False)
+            generator.set_state(state)
+            advance(0.5)
+        return history
+
+    def _fit_one(
+        self,
+        name: str,
+        series: Series,
+        fold: Fold,
+        generator: torch.Generator,
+        label: str,
+        advance: Advance,
+    ) -> History:
+        critic, roles = (self.y, ROLES_Y) if name == "Y" else (self.xy, ROLES_XY)
+        training = _Training(critic, series, fold, roles)
+        critic.reset(generator)
+        history = train(
+            critic,
+            training.loss,
+            training.validation_loss,
+            training.windows,
+            self.settings.schedule,
+            generator,
+            f"critic of {name}, {label}",
+            lambda share: advance(share / 2),
+        )
+        training.choose()
+        critic.requires_grad_(False)
+        return history
 
     def divergences(
         self, series: Series, positions: Tensor, generator: torch.Generator
@@ -68,6 +99,18 @@ class DensityPair(CriticPair):
         reference = _log_reference(self.settings.reference, self.y.anchor, series, positions)
         y = _scored(self.y, series, positions, ROLES_Y)
         return y - reference, _scored(self.xy, series, positions, ROLES_XY) - reference
+
+
+def _key_of_y(series: Series, fold: Fold, generator: torch.Generator) -> bytes:
+    """A digest of all that decides the critic of Y: values, lags, windows and random numbers."""
+    digest = hashlib.sha256()
+    for role in ROLES_Y:
+        if role in series.values:
+            digest.update(repr(series.lags.of(role)).encode())
+            digest.update(series.values[role].cpu().numpy().tobytes())
+    for part in (fold.train, fold.validation, generator.get_state().numpy()):
+        digest.update(part.tobytes())
+    return digest.digest()
 
 
 class _Training:

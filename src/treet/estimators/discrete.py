@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from treet.checks import check_choice, check_whole
+from treet.data import Recording
 from treet.estimators.base import Estimate, Floats, TransferEntropyEstimator
 from treet.estimators.symbols import Codes, joint_codes, paired_codes, symbol_recording
-from treet.lags import Lags
 from treet.results import Unit
 from treet.windows import Windows
 
@@ -294,10 +294,8 @@ class DiscreteTE(TransferEntropyEstimator):
         check_choice("correction", self.correction, CORRECTIONS)
         check_whole("permutations", self.permutations, 0)
 
-    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags) -> Windows:
-        sources, targets = symbol_recording(source, "source"), symbol_recording(target, "target")
-        conditions = None if condition is None else symbol_recording(condition, "condition")
-        return super()._windows(sources, targets, conditions, lags)
+    def as_recording(self, series: Any, role: str) -> Recording:
+        return symbol_recording(series, role)
 
     def _estimate(self, windows: Windows) -> Estimate:
         counts = Counts.of(windows)

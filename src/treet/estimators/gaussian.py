@@ -101,12 +101,12 @@ class GaussianTE(TransferEntropyEstimator):
         check_choice("order", self.order, ORDERS)
         check_choice("test", self.test, TESTS)
 
-    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags) -> Windows:
+    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags, least_span: int = 0) -> Windows:
         """The windows of the lags that are used: with "bic" they are chosen on the windows of ``lags``."""
-        windows = super()._windows(source, target, condition, lags)
+        windows = super()._windows(source, target, condition, lags, least_span)
         if self.order == "given":
             return windows
-        return super()._windows(source, target, condition, _lags_by_bic(windows))
+        return super()._windows(source, target, condition, _lags_by_bic(windows), least_span)
 
     def _estimate(self, windows: Windows) -> Estimate:
         regression = _Regression.of(windows)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from treet.data import Recording
 from treet.errors import TreetError
 from treet.estimators.information import InformationEstimator
 from treet.lags import Lags, PastlessLags
-from treet.windows import Role, Windows
+from treet.windows import Role
 
 
 class MINE(InformationEstimator):
@@ -50,10 +51,12 @@ class MINE(InformationEstimator):
         delay = 0 if self.delay is None else self.delay
         return PastlessLags(target_history=0, source_history=source_history, delay=delay)
 
-    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags) -> Windows:
+    def recordings(
+        self, source: Any, target: Any, condition: Any
+    ) -> tuple[Recording, Recording, Recording | None]:
         if condition is not None:
             raise _has_none("a condition")
-        return super()._windows(source, target, None, lags)
+        return super().recordings(source, target, None)
 
 
 def _has_none(got: str) -> TreetError:

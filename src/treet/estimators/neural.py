@@ -114,7 +114,9 @@ class CrossFitted(TransferEntropyEstimator):
         scaler = Scaler.of(windows, fold.train)
         series = Series(windows, scaler, self._torch_device())
         pair = PAIRS[self.settings_.critic](series, self.settings_).to(series.device)
+        pair.shared = self.shared
         histories = pair.fit(series, fold, generator, label, advance)
+        pair.shared = None
         test = torch.from_numpy(fold.test).to(series.device)
         y, xy = (part.numpy().astype(np.float64) for part in pair.divergences(series, test, generator))
         return FittedFold(pair, scaler, y, xy, histories)

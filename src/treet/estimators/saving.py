@@ -34,12 +34,15 @@ LEFT_OUT = ("local", "history", "lags")  # of the result: kept as tensors or apa
 
 NUMBERS = ("te", "std_error", "confidence", "d_y", "d_xy", "seconds")
 LISTS = ("source", "target", "condition", "interval", "warnings")
+FLOAT_OR_NONE, TEXT_OR_NONE = (float, type(None)), (str, type(None))
 KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(NUMBERS, (int, float)),
     **dict.fromkeys(LISTS, (list,)),
     "n_windows": (int,),
     "seed": (int, type(None)),
-    "p_value": (float, type(None)),
+    "p_value": FLOAT_OR_NONE,
+    "effective_te": FLOAT_OR_NONE,
+    "test": TEXT_OR_NONE,
     "converged": (bool,),
     "unit": (str,),
     "estimator": (str,),

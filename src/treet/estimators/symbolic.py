@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from treet.checks import check_whole
-from treet.data import Recording, as_recording, check_channels
+from treet.data import Recording
 from treet.errors import TreetError
 from treet.estimators.base import Estimate, Floats, TransferEntropyEstimator
 from treet.estimators.discrete import DiscreteTE
@@ -104,13 +104,11 @@ class SymbolicTE(TransferEntropyEstimator):
             correction=self.correction, permutations=self.permutations, random_state=self.random_state
         )
 
-    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags) -> Windows:
-        series = {"source": as_recording(source, "source"), "target": as_recording(target, "target")}
-        if condition is not None:
-            series["condition"] = as_recording(condition, "condition")
-        check_channels(series["source"], series["target"], series.get("condition"))
-        patterns = {role: self._patterns(recording, role) for role, recording in series.items()}
-        return Windows.of(patterns["source"], patterns["target"], patterns.get("condition"), lags)
+    def _windows(self, source: Any, target: Any, condition: Any, lags: Lags, least_span: int = 0) -> Windows:
+        sources, targets, conditions = self.recordings(source, target, condition)
+        patterns = self._patterns(sources, "source"), self._patterns(targets, "target")
+        of_condition = None if conditions is None else self._patterns(conditions, "condition")
+        return Windows.of(*patterns, of_condition, lags, least_span)
 
     def _patterns(self, recording: Recording, role: str) -> Recording:
         trials = tuple(ordinal_patterns(trial, self.order, self.step) for trial in recording.trials)

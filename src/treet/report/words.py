@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from treet.results import TransferEntropyResult, percent
 
+NOT_SETTLED = "Training ended before the validation loss had settled: train longer before using the value."
+
 
 def answer(result: TransferEntropyResult) -> tuple[str, str, str]:
     """The parts of "x -> y carries 0.411 nats, 95% interval 0.398 to 0.424.": who, how much, how sure."""
@@ -51,9 +53,7 @@ def doubts(result: TransferEntropyResult) -> list[str]:
     """Every reason to doubt the number."""
     found = list(result.warnings)
     if not result.converged and not any("converge" in note for note in found):
-        found.append(
-            "Training ended before the validation loss had settled: train longer before using the value."
-        )
+        found.append(NOT_SETTLED)
     return found
 
 

@@ -44,6 +44,7 @@ def score_test(
     lags: Lags,
     generator: np.random.Generator,
     n_shifts: int = N_SHIFTS,
+    least_span: int = 0,
 ) -> Score:
     """A test of conditional independence of the target's present and the source's past, in milliseconds.
 
@@ -66,10 +67,10 @@ def score_test(
     """
     source, target = normal_scores(source), normal_scores(target)
     condition = None if condition is None else normal_scores(condition)
-    explained = _Explained(Windows.of(source, target, condition, lags))
+    explained = _Explained(Windows.of(source, target, condition, lags, least_span))
 
     def largest(moved: Recording) -> float:
-        return explained.largest_score(Windows.of(moved, target, condition, lags))
+        return explained.largest_score(Windows.of(moved, target, condition, lags, least_span))
 
     statistic = largest(source)
     count = sum(largest(circular_shift(source, generator)) >= statistic for _ in range(n_shifts))

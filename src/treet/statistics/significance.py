@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
-from sklearn.base import clone
 
 from treet.checks import check_choice, check_whole
-from treet.data import Recording, as_recording, check_channels
+from treet.data import Recording
 from treet.errors import NotConvergedWarning, TreetError, UnreliableEstimateWarning
+from treet.lags import Lags
 from treet.progress import progress
 from treet.results import TransferEntropyResult
 from treet.statistics.score_test import score_test
@@ -30,6 +31,9 @@ SHARE_OF_SCORE = 0.9
 STRETCHES = 8
 """Of the recording, whose mean differences are compared with their spread."""
 
+SETTINGS = {"paired": (), "surrogate": ("n_surrogates", "method", "n_jobs")}
+"""What may be set about each test."""
+
 CORRECTIONS = ("benjamini-hochberg", "holm")
 
 
@@ -37,16 +41,36 @@ CORRECTIONS = ("benjamini-hochberg", "holm")
 class Significance:
     """A test of "the source tells the target nothing".
 
-    ``result``        the estimate on the real source, with ``p_value``.
+    ``estimator``     fitted on the real source.
+    ``result``        its result, with ``p_value``.
     ``effective_te``  the value minus the mean of ``surrogate_te``, in the result's unit.
     ``surrogate_te``  the values with a surrogate in place of the source, one a fit.
     ``parts``         the p-values that ``p_value`` is put together from; empty where there is one only.
     """
 
-    result: TransferEntropyResult
+    estimator: TransferEntropyEstimator
     method: str
     surrogate_te: tuple[float, ...]
     parts: dict[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        fitted: TransferEntropyEstimator,
+        p_value: float,
+        method: str,
+        surrogate_te: tuple[float, ...],
+        parts: dict[str, float],
+    ) -> Significance:
+        """Of an estimator, whose result gets the p-value and what the test found."""
+        effective = fitted.result_.te - float(np.mean(surrogate_te))
+        tested = replace(fitted.result_, p_value=p_value, test=method, effective_te=effective)
+        fitted._set_fitted(tested)
+        return cls(fitted, method, surrogate_te, parts)
+
+    @property
+    def result(self) -> TransferEntropyResult:
+        return self.estimator.result_
 
     @property
     def p_value(self) -> float:
@@ -54,13 +78,11 @@ class Significance:
 
     @property
     def effective_te(self) -> float:
-        return self.result.te - float(np.mean(self.surrogate_te))
+        return cast("float", self.result.effective_te)
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as plain Python values: those of the result and those of the test."""
         return self.result.to_dict() | {
-            "test": self.method,
-            "effective_te": self.effective_te,
             "surrogate_te": list(self.surrogate_te),
             "p_value_parts": dict(self.parts),
         }
@@ -75,14 +97,20 @@ class Significance:
 
 
 def paired_test(
-    estimator: TransferEntropyEstimator, source: Any, target: Any, condition: Any = None
+    estimator: TransferEntropyEstimator,
+    source: Any,
+    target: Any,
+    condition: Any = None,
+    *,
+    least_span: int = 0,
 ) -> Significance:
     """A test with two fits: one on the source, one on the source rotated by half of every trial.
 
-    Both fits have the same ``random_state``, windows and folds, so that what is learned of the target alone
-    cancels in ``d_t``, the difference of their local values at time t. Half a trial is as far as a rotation
-    can move the source from where it was, it keeps all dependence within the source but at one seam, and no
-    random number decides the result. Two one-sided p-values are put together:
+    Both fits have the same ``random_state``, windows and folds, and share what does not see the source, so
+    that what is learned of the target alone cancels in ``d_t``, the difference of their local values at time
+    t. Half a trial is as far as a rotation can move the source from where it was, it keeps all dependence
+    within the source but at one seam, and no random number decides the result. Two one-sided p-values are
+    put together:
 
     ``difference``  of the mean of ``d_t`` against zero, by the t-test of the means over ``STRETCHES``
                     stretches of time (Ibragimov and Mueller 2010), which holds for correlated ``d_t`` and for
@@ -95,6 +123,7 @@ def paired_test(
         p = min(1, p_score / 0.9, p_difference / 0.1)
 
     By Bonferroni's inequality with unequal shares the error of the first kind stays below its level.
+    ``least_span`` is that of ``fit``.
 
     >>> from treet import TREET, simulate
     >>> recording = simulate("threshold", 500, random_state=0)
@@ -102,22 +131,22 @@ def paired_test(
     >>> paired_test(estimator, recording.select("x"), recording.select("y")).p_value < 0.05
     True
     """
-    source, target, condition = _recordings(source, target, condition)
-    estimator = _seeded(estimator)
-    result = _fitted(estimator, source, target, condition)
+    case = _Case.of(estimator, source, target, condition, least_span)
+    fitted = case.fitted()
+    result = fitted.result_
     if result.local is None:
         raise TreetError(
             f"The paired test needs local values, which {result.estimator!r} has not. Use surrogate_test."
         )
-    moved = _quietly_fitted(estimator, half_shift(source), target, condition)
+    moved = case.quietly(half_shift(case.source))
     differences = np.concatenate(result.local) - np.concatenate(cast("tuple[Floats, ...]", moved.local))
-    generator = np.random.default_rng(estimator.random_state)
+    generator = np.random.default_rng(fitted.random_state)
     parts = {
         "difference": _p_of_mean(differences[np.isfinite(differences)]),
-        "score": score_test(source, target, condition, result.lags, generator).p_value,
+        "score": case.score_p_value(result.lags, generator),
     }
     p_value = min(1.0, parts["score"] / SHARE_OF_SCORE, parts["difference"] / (1 - SHARE_OF_SCORE))
-    return Significance(replace(result, p_value=p_value), "paired", (moved.te,), parts)
+    return Significance.of(fitted, p_value, "paired", (moved.te,), parts)
 
 
 def surrogate_test(
@@ -128,6 +157,8 @@ def surrogate_test(
     n_surrogates: int = 99,
     method: str | Surrogate = "circular_shift",
     n_jobs: int = 1,
+    *,
+    least_span: int = 0,
 ) -> Significance:
     """The estimator fitted again on each of ``n_surrogates`` surrogates of the source.
 
@@ -136,32 +167,66 @@ def surrogate_test(
     ``method``  "circular_shift", "block_permutation", "iaaft", "trial_shuffle", or a callable
                 ``(recording, generator)`` that returns a recording of the same shape.
     ``n_jobs``  processes, as in joblib. Each takes seconds to start, and estimators that train use all cores
-                by themselves: more than one pays for slow estimators on a single core only.
+                by themselves and share what does not see the source within one process: more than one pays
+                for slow estimators on a single core only.
+    ``least_span``  that of ``fit``.
 
     The smallest p-value is ``1 / (1 + n_surrogates)``. Surrogates of the source lose what it has to do with
     the condition and with the target's past as well: where these are strongly coupled to it the test is as
     good as the estimator's handling of them.
     """
-    source, target, condition = _recordings(source, target, condition)
     n_surrogates = check_whole("n_surrogates", n_surrogates, 1)
-    estimator = _seeded(estimator)
-    generators = np.random.default_rng(estimator.random_state).spawn(n_surrogates)
-    make_surrogate(method, source, np.random.default_rng(0))  # one that does not apply fails before the work
-    result = _fitted(estimator, source, target, condition)
+    case = _Case.of(estimator, source, target, condition, least_span)
+    generators = np.random.default_rng(case.estimator.random_state).spawn(n_surrogates)
+    # One that does not apply fails before the work.
+    make_surrogate(method, case.source, np.random.default_rng(0))
+    fitted = case.fitted()
     from joblib import Parallel, delayed
 
-    with progress(f"surrogates of {result.direction}", n_surrogates) as advance:
+    with progress(f"surrogates of {fitted.result_.direction}", n_surrogates) as advance:
         values = []
         fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_surrogate_value)(estimator, method, generator, source, target, condition)
-            for generator in generators
+            delayed(_surrogate_value)(case, method, generator) for generator in generators
         )
         for value in fits:
             values.append(value)
             advance(1)
-    count = sum(value >= result.te for value in values)
-    p_value = (1 + count) / (1 + n_surrogates)
-    return Significance(replace(result, p_value=p_value), _name(method), tuple(values), {})
+    count = sum(value >= fitted.result_.te for value in values)
+    return Significance.of(fitted, (1 + count) / (1 + n_surrogates), _name(method), tuple(values), {})
+
+
+TESTS: dict[str, Callable[..., Significance]] = {"paired": paired_test, "surrogate": surrogate_test}
+
+
+def check_test(test: str | None) -> None:
+    if test is not None:
+        check_choice("test", test, TESTS)
+
+
+def fit_and_test(
+    estimator: TransferEntropyEstimator,
+    source: Any,
+    target: Any,
+    condition: Any = None,
+    *,
+    test: str | None = None,
+    least_span: int = 0,
+    **settings: Any,
+) -> TransferEntropyEstimator:
+    """The estimator, fitted, with the p-value of ``test`` in its result: "paired", "surrogate" or None.
+
+    ``settings`` are those of the test. Without a test the p-value is the estimator's own, where it has one.
+    """
+    check_test(test)
+    if test is None:
+        if settings:
+            raise TreetError(f"{', '.join(settings)} does not apply without a test. Set test.")
+        return estimator.fit(source, target, condition, least_span=least_span)
+    unknown = [name for name in settings if name not in SETTINGS[test]]
+    if unknown:
+        raise TreetError(f"{', '.join(unknown)} does not apply to the {test} test. Leave it out.")
+    found = TESTS[test](estimator, source, target, condition, least_span=least_span, **settings)
+    return found.estimator
 
 
 def correct(p_values: ArrayLike, method: Literal["benjamini-hochberg", "holm"]) -> Floats:
@@ -203,45 +268,51 @@ def _p_of_mean(values: Floats) -> float:
     return float(student.sf(means.mean() / spread, len(means) - 1))
 
 
-def _recordings(source: Any, target: Any, condition: Any) -> tuple[Recording, Recording, Recording | None]:
-    sources, targets = as_recording(source, "source"), as_recording(target, "target")
-    conditions = None if condition is None else as_recording(condition, "condition")
-    check_channels(sources, targets, conditions)
-    return sources, targets, conditions
+@dataclass(frozen=True)
+class _Case:
+    """What is to be tested: an estimator that is not fitted, with a seed, and recordings."""
+
+    estimator: TransferEntropyEstimator
+    source: Recording
+    target: Recording
+    condition: Recording | None
+    least_span: int
+
+    @classmethod
+    def of(
+        cls,
+        estimator: TransferEntropyEstimator,
+        source: Any,
+        target: Any,
+        condition: Any,
+        least_span: int,
+    ) -> _Case:
+        recordings = estimator.recordings(source, target, condition)
+        seeded = estimator.fresh()
+        if seeded.random_state is None:  # all fits must draw the same random numbers
+            seeded.random_state = int(np.random.default_rng().integers(2**31))
+        seeded.shared = {} if seeded.shared is None else seeded.shared
+        return cls(seeded, *recordings, least_span)
+
+    def fitted(self, source: Recording | None = None) -> TransferEntropyEstimator:
+        """A fit on ``source``, or on the real one."""
+        parts = (self.source if source is None else source, self.target, self.condition)
+        return self.estimator.fresh().fit(*parts, least_span=self.least_span)
+
+    def quietly(self, source: Recording) -> TransferEntropyResult:
+        """Doubts about a surrogate's value are not the user's."""
+        with warnings.catch_warnings():
+            for kind in (UnreliableEstimateWarning, NotConvergedWarning):
+                warnings.simplefilter("ignore", kind)
+            return self.fitted(source).result_
+
+    def score_p_value(self, lags: Lags, generator: np.random.Generator) -> float:
+        parts = (self.source, self.target, self.condition)
+        return score_test(*parts, lags, generator, least_span=self.least_span).p_value
 
 
-def _seeded(estimator: TransferEntropyEstimator) -> TransferEntropyEstimator:
-    """A clone whose fits all draw the same random numbers; it gets a seed where it has none."""
-    copy = cast("TransferEntropyEstimator", clone(estimator))
-    if copy.random_state is None:
-        copy.random_state = int(np.random.default_rng().integers(2**31))
-    return copy
-
-
-def _fitted(
-    estimator: TransferEntropyEstimator, source: Recording, target: Recording, condition: Recording | None
-) -> TransferEntropyResult:
-    fitted = cast("TransferEntropyEstimator", clone(estimator)).fit(source, target, condition)
-    return fitted.result_
-
-
-def _quietly_fitted(*arguments: Any) -> TransferEntropyResult:
-    """Doubts about a surrogate's value are not the user's."""
-    with warnings.catch_warnings():
-        for kind in (UnreliableEstimateWarning, NotConvergedWarning):
-            warnings.simplefilter("ignore", kind)
-        return _fitted(*arguments)
-
-
-def _surrogate_value(
-    estimator: TransferEntropyEstimator,
-    method: str | Surrogate,
-    generator: np.random.Generator,
-    source: Recording,
-    target: Recording,
-    condition: Recording | None,
-) -> float:
-    return _quietly_fitted(estimator, make_surrogate(method, source, generator), target, condition).te
+def _surrogate_value(case: _Case, method: str | Surrogate, generator: np.random.Generator) -> float:
+    return case.quietly(make_surrogate(method, case.source, generator)).te
 
 
 def _name(method: str | Surrogate) -> str:
