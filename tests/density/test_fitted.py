@@ -15,7 +15,8 @@ from treet.density.univariate import Mixtures, OnGrid
 from treet.errors import NotConvergedWarning, TreetError
 from treet.estimators.neural import TREET
 from treet.lags import Lags
-from treet.nn.density_critic import NETWORK, DensityCritic
+from treet.nn.density_critic import BROAD, NETWORK, DensityCritic
+from treet.nn.regimes import MOST_REGIMES
 from treet.processes import Threshold
 from treet.series import Scaler
 from treet.windows import Windows
@@ -26,6 +27,7 @@ SMALL = {
 }
 ROLES_Y, ROLES_XY = ("target", "condition"), ("target", "condition", "source")
 CHANNELS = 2
+TERMS = 3 + MOST_REGIMES + 2 * len(BROAD)
 
 
 def coupled(n_samples=260, seed=0, shift=0.0, scale=1.0):
@@ -90,7 +92,7 @@ def test_the_mixture_of_a_critic_is_its_density(with_base, chosen):
     draw = lambda *shape: torch.randn(shape, generator=generator, dtype=torch.float64)  # noqa: E731
     pasts, present = {role: draw(40, *shape) for role, shape in SHAPES.items()}, draw(40, CHANNELS)
     log_weights, means, stds = critic.mixture(pasts, present)
-    assert means.shape == (40, CHANNELS, 3 + 8 + (3 + 8) * with_base)
+    assert means.shape == (40, CHANNELS, TERMS + TERMS * with_base)
     torch.testing.assert_close(log_weights.exp().sum(-1), torch.ones(40, CHANNELS).double())
     normals = torch.distributions.Normal(means, stds).log_prob(present[..., None])
     torch.testing.assert_close(torch.logsumexp(log_weights + normals, -1), critic.log_density(pasts, present))

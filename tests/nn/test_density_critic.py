@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from treet.nn.density_critic import NETWORK, DensityCritic, _log_mixture
+from treet.nn.density_critic import DOUBT, NETWORK, DensityCritic, _log_mixture, _with_doubt
 
 SHAPES = {"target": (3, 2), "source": (4, 1), "condition": (2, 3)}
 CHANNELS = 2
@@ -53,7 +53,7 @@ def test_every_channel_is_normalised_for_every_context(with_base, chosen):
     base = make({"target": (3, 2)}, seed=3) if with_base else None
     critic = make(base=base)
     critic.chosen.fill_(chosen)
-    grid = torch.linspace(-60, 60, 24_001, dtype=torch.float64)
+    grid = torch.linspace(-180, 180, 72_001, dtype=torch.float64)
     context, present = pasts(1), noise(1, CHANNELS, seed=9)
     for channel in range(CHANNELS):
         rows = present.expand(len(grid), -1).clone()
@@ -145,3 +145,21 @@ def test_the_splitters_are_the_newest_values_of_every_series():
     critic = DensityCritic({"target": (300, 1), "source": (2, 1)}, 1)
     columns = critic.splitters().tolist()
     assert columns == [*range(301 - 64, 301), 301, 302]
+
+
+@pytest.mark.parametrize("chosen", [NETWORK, 0])
+def test_an_artefact_costs_no_more_than_the_logarithm_of_its_distance(chosen):
+    critic = make()
+    critic.chosen.fill_(chosen)
+    present = torch.full((1, CHANNELS), 60.0, dtype=torch.float64)
+    with torch.no_grad():
+        found = critic.log_density(pasts(1), present)
+    assert (found > math.log(DOUBT / 4) - 0.5 * 2**2 - math.log(30) - 1).all()
+
+
+def test_doubt_costs_next_to_nothing_where_there_is_no_artefact():
+    """The mean of log p - log((1 - d) p + d b) is at most -log(1 - d), whatever b."""
+    grid = torch.linspace(-12, 12, 4001, dtype=torch.float64)
+    log_p = -0.5 * grid.square() - 0.5 * math.log(2 * math.pi)
+    loss = (log_p.exp() * (log_p - _with_doubt(log_p, grid))).sum() * (grid[1] - grid[0])
+    assert 0 < loss.item() < DOUBT / 2

@@ -56,7 +56,7 @@ SCAN_EPILOG = """
 
   treet scan data.csv -s x -t y --delay 1..20 --source-history 1
   treet scan data.csv -s x -t y --both --target-history 3..15 --html scan.html
-  treet scan data.csv -s x -t y --memory 1..30 --resume scan.sqlite -o scan.csv
+  treet scan data.csv -s x -t y --memory 1..30 --resume scan.sqlite
 """
 RANGE = "RANGE"
 

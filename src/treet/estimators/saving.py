@@ -18,7 +18,9 @@ from torch.overrides import TorchFunctionMode
 
 from treet.errors import TreetError
 from treet.estimators.critic_pair import CriticPair, FittedFold
+from treet.estimators.density_pair import MOST_STAGES, DensityPair
 from treet.estimators.pairs import PAIRS
+from treet.estimators.presets import Settings
 from treet.files import write_bytes
 from treet.lags import Lags
 from treet.results import TransferEntropyResult, check_unit
@@ -207,7 +209,7 @@ class _Unallocated(TorchFunctionMode):
 def _pair(estimator: CrossFitted, shapes: Shapes, weights: dict[str, Tensor]) -> CriticPair:
     # Nothing is allocated until the file's own tensors are known to fit.
     with _Unallocated():
-        pair = PAIRS[estimator.settings_.critic](cast("Any", shapes), estimator.settings_)
+        pair = _made_pair(estimator.settings_, shapes, weights)
     shared = {f"xy.base.{name.removeprefix('y.')}": t for name, t in weights.items() if name.startswith("y.")}
     expected = pair.state_dict()
     given = weights | {name: tensor for name, tensor in shared.items() if name in expected}
@@ -218,6 +220,16 @@ def _pair(estimator: CrossFitted, shapes: Shapes, weights: dict[str, Tensor]) ->
     pair.load_state_dict(given, strict=True, assign=True)
     pair.requires_grad_(False)
     return pair
+
+
+def _made_pair(settings: Settings, shapes: Shapes, weights: Mapping[str, Tensor]) -> CriticPair:
+    """A pair with as many stages of the critic of Y as the weights are of."""
+    kind = PAIRS[settings.critic]
+    if kind is not DensityPair:
+        return kind(cast("Any", shapes), settings)
+    stages = 1 + max((name.count("base.") for name in weights if name.startswith("y.")), default=0)
+    _require(stages <= MOST_STAGES, f"its critic of Y has {stages} stages")
+    return DensityPair(cast("Any", shapes), settings, stages)
 
 
 def _result(description: dict[str, Any], lags: Lags, local: tuple[Floats, ...]) -> TransferEntropyResult:
