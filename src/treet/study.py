@@ -61,7 +61,7 @@ class Study:
         stored before it stays.
         """
         texts = [_as_json(case, "A case") for case in cases]
-        keys = [_digest(json.dumps([label, treet_version(), text]).encode()) for text in texts]
+        keys = [_key(label, text) for text in texts]
         with self._store() as store:
             found = store.find(keys)
             missing = [number for number, key in enumerate(keys) if key not in found]
@@ -73,6 +73,13 @@ class Study:
                         found[keys[number]] = outcome
                     advance(1)
         return [cast("Outcome", json.loads(found[key])) for key in keys]
+
+    def found(self, cases: Sequence[Case], label: str) -> list[Outcome | None]:
+        """The outcome of each case as far as it is known; None where it is not."""
+        keys = [_key(label, _as_json(case, "A case")) for case in cases]
+        with self._store() as store:
+            known = store.find(keys)
+        return [json.loads(known[key]) if key in known else None for key in keys]
 
     def take_in(self, path: str | Path) -> None:
         """Copy the outcomes that another file holds, such as one from another machine."""
@@ -142,6 +149,10 @@ def data_digest(*recordings: Recording | None) -> str:
         values = [_digest(trial.tobytes()) for trial in trials]
         parts.append([names, [trial.shape for trial in trials], values])
     return _digest(json.dumps(parts).encode())
+
+
+def _key(label: str, case: str) -> str:
+    return _digest(json.dumps([label, treet_version(), case]).encode())
 
 
 def _digest(content: bytes) -> str:

@@ -22,6 +22,14 @@ the exact value, the standard error of an oracle and the paper's own figure besi
 hours; results are kept in the folder as they come, and the same command continues an interrupted run.
 """
 
+APNEA = """
+The apnea study: heart, breath and blood oxygen of a sleeping patient.
+
+Transfer entropy in both directions by history, with intervals and p-values, by treet, ksg and gaussian; \
+Schreiber's stretch; all three channels, each pair also given the third; local values around the return of \
+breath. Needs the recordings: see treet datasets fetch apnea.
+"""
+
 experiments = typer.Typer(help=REPRODUCE, no_args_is_help=True)
 app.add_typer(experiments, name="reproduce")
 
@@ -33,11 +41,6 @@ PartOf = Annotated[
     str | None,
     option("--part", help="A share of the work, for one of several machines: 2/8.", metavar="NUMBER/COUNT"),
 ]
-
-
-@experiments.callback()
-def _reproduce() -> None:
-    """A callback keeps the experiment's name a word of the command while there is only one."""
 
 
 @experiments.command("te-benchmark", help=TE_BENCHMARK)
@@ -61,6 +64,27 @@ def te_benchmark(
         within = sum(experiment.judged(row)["within"] for row in rows)
         print(f"{method}: {within} of {len(rows)} cells within their limit")
     print("\n".join(map(str, write_te_benchmark(found, output))))
+
+
+@experiments.command("apnea", help=APNEA)
+def apnea(
+    output: Folder = Path("treet-reproduce"),
+    quick: Quick = False,
+    seed: Seed = 0,
+    part: PartOf = None,
+) -> None:
+    from treet.reproduce import apnea as experiment
+    from treet.reproduce.apnea_pages import write_apnea
+
+    chosen = _part(part)
+    rows = experiment.apnea(output, quick=quick, seed=seed, part=chosen)
+    if chosen is not None:
+        _say_part(chosen, len(rows), output)
+        return
+    for estimator in dict.fromkeys(row["estimator"] for row in experiment.of_part(rows, "history")):
+        apart = experiment.separated(rows, estimator)
+        print(f"{estimator}: breath -> heart above heart -> breath, intervals apart, at histories {apart}")
+    print("\n".join(map(str, write_apnea(rows, output))))
 
 
 def _part(text: str | None) -> Part | None:
