@@ -689,6 +689,7 @@ def test_the_commands_are_these():
         "estimate",
         "scan",
         "estimators",
+        "density",
         "capacity",
         "channels",
         "simulate",

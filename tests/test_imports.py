@@ -39,6 +39,7 @@ LAZY = {
     ("results", "plots"): "a result draws itself: result.plot()",
     ("results", "report"): "a result writes its own page: result.to_html()",
     ("density.conditional", "density.plots"): "a density draws itself: density.plot()",
+    ("density.result", "density.plots"): "a result draws itself: result.plot()",
     ("estimators.neural", "density.fitted"): "a fitted estimator gives densities: estimator.density()",
     ("capacity.picture", "plots"): "a capacity draws itself: result.plot()",
 }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import treet.lags
 from treet.errors import TreetError
-from treet.lags import Lags
+from treet.lags import Lags, SourcelessLags
 
 histories = st.integers(1, 50)
 
@@ -113,6 +113,8 @@ def test_numpy_integers_become_plain_ones():
         (Lags(1, 1, 1), "target lag 1, source lag 1"),
         (Lags.from_memory(30), "target lags 1..30, source lags 0..30"),
         (Lags(2, 3, 4, 1), "target lags 1..2, source lags 4..6, condition lag 4"),
+        (SourcelessLags(3), "target lags 1..3"),
+        (SourcelessLags(1, 0, 0, 2), "target lag 1, condition lags 0..1"),
     ],
 )
 def test_lags_are_stated_in_words(lags, words):

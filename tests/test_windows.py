@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from treet.data import Recording, as_recording
 from treet.errors import TreetError
-from treet.lags import Lags
+from treet.lags import Lags, SourcelessLags
 from treet.windows import ROLES, Windows
 
 
@@ -223,6 +223,18 @@ def test_unequal_lengths_name_the_lengths_and_the_trial():
 def test_a_condition_history_without_a_condition_is_refused():
     with pytest.raises(TreetError, match="condition_history=3 was given without a condition"):
         Windows.of(ramp(50, start=0.5), ramp(50), None, Lags(1, 1, 1, 3))
+
+
+def test_without_a_source_only_the_other_pasts_are_needed():
+    target, condition = ramp(12), ramp(12, start=0.5)
+    windows = Windows.of(None, target, None, SourcelessLags(3))
+    assert (windows.span, len(windows), windows.names["source"]) == (3, 9, ())
+    assert windows.past("source").shape[1:] == (0, 0)
+    np.testing.assert_array_equal(
+        windows.past("target"), Windows.of(condition, target, None, Lags(3, 1)).past("target")
+    )
+    given = Windows.of(None, target, condition, SourcelessLags(1, 0, 0, 4))
+    assert (given.span, given.columns("condition")) == (3, slice(1, 2))
 
 
 def test_a_million_samples_take_the_same_short_time_at_any_memory():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from treet.data import Recording
 from treet.errors import MissingExtraError, TreetError
 from treet.readers import READERS, read_recording, read_table
-from treet.writers import WRITERS, check_data_ending, write_recording
+from treet.writers import WRITERS, check_data_ending, check_table_ending, write_recording, write_table
 
 TABLES = [".csv", ".tsv", ".parquet"]
 NAMED = [*TABLES, ".npz"]
@@ -234,3 +234,32 @@ def test_writing_leaves_the_recording_as_it_is(tmp_path, ending):
     recording, before = one("a", "b", trials=2), one("a", "b", trials=2)
     write_recording(recording, tmp_path / f"x{ending}")
     assert_same(recording, before)
+
+
+@pytest.mark.parametrize(
+    ("ending", "read"),
+    [
+        (".csv", pd.read_csv),
+        (".tsv", pd.read_table),
+        (".PARQUET", pd.read_parquet),
+    ],
+)
+def test_a_table_is_what_was_written_and_nothing_else_is_left(tmp_path, ending, read):
+    frame = pd.DataFrame({"time": [0, 1], "q0.5": [np.nan, 0.1]})
+    write_table(frame, tmp_path / f"x{ending}")
+    pd.testing.assert_frame_equal(read(tmp_path / f"x{ending}"), frame)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_link_is_followed_and_the_names_ending_counts(tmp_path):
+    (tmp_path / "x.csv").symlink_to(tmp_path / "x.dat")
+    write_table(pd.DataFrame({"a": [1]}), tmp_path / "x.csv")
+    assert (tmp_path / "x.dat").read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.xlsx", "x"])
+def test_an_ending_that_is_no_table_is_refused(tmp_path, name):
+    with pytest.raises(TreetError, match=r"A table to write must end in \.csv, \.tsv, \.parquet\. Got"):
+        write_table(pd.DataFrame({"a": [1]}), tmp_path / name)
+    with pytest.raises(TreetError):
+        check_table_ending(name)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from treet.capacity.channels import Channel
     from treet.capacity.result import CapacityResult
     from treet.data import Recording, as_recording
+    from treet.density.api import conditional_density
+    from treet.density.result import DensityResult
     from treet.errors import MissingExtraError, NotConvergedWarning, TreetError, UnreliableEstimateWarning
     from treet.estimators.base import TransferEntropyEstimator
     from treet.estimators.copula import CopulaTE
@@ -49,6 +51,7 @@ __all__ = [
     "CapacityResult",
     "Channel",
     "CopulaTE",
+    "DensityResult",
     "DiscreteTE",
     "GaussianTE",
     "History",
@@ -68,6 +71,7 @@ __all__ = [
     "__version__",
     "as_recording",
     "channel_capacity",
+    "conditional_density",
     "make_process",
     "paired_test",
     "read_recording",
@@ -89,6 +93,7 @@ _HOMES = {
     "CapacityResult": "capacity.result",
     "Channel": "capacity.channels",
     "CopulaTE": "estimators.copula",
+    "DensityResult": "density.result",
     "DiscreteTE": "estimators.discrete",
     "GaussianTE": "estimators.gaussian",
     "History": "training",
@@ -107,6 +112,7 @@ _HOMES = {
     "UnreliableEstimateWarning": "errors",
     "as_recording": "data",
     "channel_capacity": "capacity.api",
+    "conditional_density": "density.api",
     "make_process": "processes.registry",
     "paired_test": "statistics.significance",
     "read_recording": "readers",

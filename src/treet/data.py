@@ -339,9 +339,10 @@ def check_same_shape(parts: Mapping[str, Recording]) -> None:
             )
 
 
-def check_channels(source: Recording, target: Recording, condition: Recording | None) -> None:
+def check_channels(source: Recording | None, target: Recording, condition: Recording | None) -> None:
     """Raise where a channel has no information or nonsense in it, or is used in two roles at once."""
-    parts = {"source": source, "target": target} | ({} if condition is None else {"condition": condition})
+    given = {"source": source, "target": target, "condition": condition}
+    parts = {role: part for role, part in given.items() if part is not None}
     lines = {role: _line(part) for role, part in parts.items()}
     for role, part in parts.items():
         for index, name in enumerate(part.names):

@@ -32,6 +32,7 @@ class Lags:
     """
 
     LEAST_TARGET_HISTORY: ClassVar[int] = 1
+    LEAST_SOURCE_HISTORY: ClassVar[int] = 1
 
     target_history: int = DEFAULT_HISTORY
     source_history: int = DEFAULT_HISTORY
@@ -40,9 +41,11 @@ class Lags:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        least = self.LEAST_TARGET_HISTORY
-        set_(self, "target_history", check_whole("target_history", self.target_history, least))
-        set_(self, "source_history", check_whole("source_history", self.source_history, 1))
+        for name, least in (
+            ("target_history", self.LEAST_TARGET_HISTORY),
+            ("source_history", self.LEAST_SOURCE_HISTORY),
+        ):
+            set_(self, name, check_whole(name, getattr(self, name), least))
         set_(self, "delay", check_whole("delay", self.delay, 0))
         if self.condition_history is not None:
             set_(self, "condition_history", check_whole("condition_history", self.condition_history, 1))
@@ -111,13 +114,12 @@ class Lags:
         return self.target_history if same else None
 
     def __str__(self) -> str:
-        words = (
-            f"target {_range_in_words(1, self.target_history)}, "
-            f"source {_range_in_words(self.delay, self.source_history)}"
-        )
-        if self.condition_history is not None:
-            words += f", condition {_range_in_words(self.delay, self.condition_history)}"
-        return words
+        words = [f"target {_range_in_words(1, self.target_history)}"]
+        for role in ("source", "condition"):
+            count = getattr(self, f"{role}_history")
+            if count:
+                words.append(f"{role} {_range_in_words(self.delay, count)}")
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,17 @@ class PastlessLags(Lags):
     """
 
     LEAST_TARGET_HISTORY: ClassVar[int] = 0
+
+
+@dataclass(frozen=True)
+class SourcelessLags(Lags):
+    """Lags of a density given the target's own past, and perhaps a condition's: there is no source.
+
+    >>> lags = SourcelessLags(target_history=3)
+    >>> print(lags, lags.span)
+    target lags 1..3 3
+    """
+
+    LEAST_SOURCE_HISTORY: ClassVar[int] = 0
+
+    source_history: int = 0

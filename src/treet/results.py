@@ -124,7 +124,7 @@ class TransferEntropyResult:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The numbers as JSON text, also written to ``path`` where one is given."""
-        text = json.dumps(_plain(self.to_dict()), indent=2, allow_nan=False, default=str)
+        text = json.dumps(plain(self.to_dict()), indent=2, allow_nan=False, default=str)
         if path is not None:
             write_text(path, text + "\n")
         return text
@@ -165,11 +165,11 @@ class TransferEntropyResult:
         return line if self.converged else f"{line}  NOT CONVERGED"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """What JSON knows: NumPy's numbers become Python's; NaN and infinity become null."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -41,14 +41,18 @@ class Windows:
     @classmethod
     def of(
         cls,
-        source: Recording,
+        source: Recording | None,
         target: Recording,
         condition: Recording | None,
         lags: Lags,
         least_span: int = 0,
     ) -> Windows:
-        """The windows of aligned recordings; raises where none has its whole past."""
-        parts = {"target": target, "source": source} | ({} if condition is None else {"condition": condition})
+        """The windows of aligned recordings; raises where none has its whole past.
+
+        Without a ``source`` the lags are ``SourcelessLags``.
+        """
+        given = {"target": target, "source": source, "condition": condition}
+        parts = {role: part for role, part in given.items() if part is not None}
         check_same_shape(parts)
         if condition is None and lags.condition_history is not None:
             raise TreetError(

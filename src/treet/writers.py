@@ -6,6 +6,7 @@ import csv
 import re
 import zipfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from treet.errors import MissingExtraError, TreetError
 from treet.files import replacing
 from treet.readers import all_numbers
 
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PLAIN_NAME = re.compile(r"[\w .%()\[\]/+-]*")
 
 
@@ -34,6 +36,24 @@ def write_recording(recording: Recording, path: str | Path) -> None:
 def check_data_ending(path: str | Path) -> None:
     """Raise unless ``path`` ends like a data file that can be written."""
     _writer(path)
+
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a table as CSV, TSV or Parquet, by the ending of ``path``; what is missing is left empty."""
+    check_table_ending(path)
+    separator = SEPARATORS.get(Path(path).suffix.lower())
+    with replacing(path) as temporary:
+        if separator is None:
+            _to_parquet(frame, temporary)
+        else:
+            frame.to_csv(temporary, index=False, sep=separator, lineterminator="\n")
+
+
+def check_table_ending(path: str | Path) -> None:
+    """Raise unless ``path`` ends like a table that can be written."""
+    endings = (*SEPARATORS, ".parquet")
+    if Path(path).suffix.lower() not in endings:
+        raise TreetError(f"A table to write must end in {', '.join(endings)}. Got {str(path)!r} instead.")
 
 
 def _writer(path: str | Path) -> Callable[[Recording, Path], None]:
@@ -59,14 +79,6 @@ def _cube(recording: Recording) -> np.ndarray[tuple[int, ...], np.dtype[np.float
             "NPY and NPZ files hold trials of one length only. Write a CSV or Parquet file instead."
         )
     return recording.trials[0] if len(recording.trials) == 1 else np.stack(recording.trials)
-
-
-def _write_csv(recording: Recording, path: Path) -> None:
-    _write_text(recording, path, ",")
-
-
-def _write_tsv(recording: Recording, path: Path) -> None:
-    _write_text(recording, path, "\t")
 
 
 def _write_text(recording: Recording, path: Path, separator: str) -> None:
@@ -106,6 +118,10 @@ def _check_keys(names: Sequence[str], ending: str) -> None:
 def _write_parquet(recording: Recording, path: Path) -> None:
     frame = _frame(recording)
     _check_keys(list(frame.columns), path.suffix)
+    _to_parquet(frame, path)
+
+
+def _to_parquet(frame: pd.DataFrame, path: Path) -> None:
     try:
         frame.to_parquet(path, index=False)
     except ImportError as error:
@@ -129,8 +145,7 @@ def _write_npz(recording: Recording, path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Recording, Path], None]] = {
-    ".csv": _write_csv,
-    ".tsv": _write_tsv,
+    **{ending: partial(_write_text, separator=separator) for ending, separator in SEPARATORS.items()},
     ".parquet": _write_parquet,
     ".npy": _write_npy,
     ".npz": _write_npz,

@@ -56,6 +56,23 @@ def test_gaussian_baselines_are_the_predictors_of_the_closed_form(fitted):
     np.testing.assert_allclose(kalman.variance()[-1], PROCESS.predictive_variance(), rtol=0.06)
 
 
+@pytest.mark.parametrize(
+    ("process", "order", "coefficients"),
+    [
+        (PROCESS, 1, [0.9]),
+        (HiddenMarkov(decay=0.001, delayed=0.9, state_delay=4, gain=0.9), 4, [0.001, 0, 0, 0.9]),
+    ],
+)
+def test_a_kalman_filter_with_given_parameters_is_the_closed_form(process, order, coefficients):
+    new = process.sample(600, 1).select("y")
+    parameters = [0.5, 0.5 * process.gain**2, *coefficients]
+    found = KalmanFilter(order, parameters).fit(new).density(new)
+    exact = process.density(new)
+    np.testing.assert_allclose(found.mean(), exact.mean(), atol=1e-8)
+    np.testing.assert_allclose(found.variance(), exact.variance(), atol=1e-8)
+    assert 0.5 * np.log(found.variance()[-1] / 0.5) == pytest.approx(process.exact_kl(), abs=1e-8)
+
+
 def test_the_kernel_is_the_sum_over_all_pasts():
     """With as many neighbours as pasts, against the plain double sum."""
     training, new = TRAINING.trials[0][:80], NEW.trials[0][:20]
@@ -102,6 +119,9 @@ def test_what_is_not_accepted(name):
             kind(0).fit(NEW)
     with pytest.raises(TreetError, match="order must be a whole number of at least 1"):
         KalmanFilter(order=0).fit(NEW)
+    for parameters in ([0.5, 0.5], [0.5, 0.0, 0.9], [0.5, 0.5, 0.9, 0.1]):
+        with pytest.raises(TreetError, match="parameters must be two variances above 0 and order=1 coeff"):
+            KalmanFilter(parameters=parameters).fit(NEW)
 
 
 def test_a_missing_library_is_named(monkeypatch):

@@ -266,6 +266,14 @@ def test_the_linear_predictor_is_one_gaussian(default, paper):
         np.testing.assert_allclose(density.mean(), coupled()[1].mean(), atol=0.4)
 
 
+def test_the_linear_predictor_of_both_pasts_sees_the_source(default, paper):
+    density = of_estimator(default, *coupled(), at="linear joint")
+    assert len(density.factors.density.means) == 1
+    assert density.logpdf().mean() > of_estimator(default, *coupled(), at="linear").logpdf().mean()
+    with pytest.raises(TreetError, match="'linear joint' needs critics that start from a linear predictor"):
+        of_estimator(paper, *coupled(), at="linear joint")
+
+
 def test_callers_data_stay_as_they_are(default):
     source, target = coupled()
     before = source.copy(), target.copy()
@@ -277,7 +285,7 @@ def test_what_is_not_accepted(default, paper):
     source, target = coupled()
     with pytest.raises(TreetError, match=r"not fitted\. Call fit first"):
         TREET().density(source, target)
-    with pytest.raises(TreetError, match=r"at must be one of 'target', 'joint', 'linear'\. Got 'source'"):
+    with pytest.raises(TreetError, match=r"at must be one of 'target', 'joint', .*\. Got 'source'"):
         default.density(source, target, at="source")
     with pytest.raises(TreetError, match=r"target must have 1 channels, as in the fit\. Got 2"):
         default.density(source, np.stack([target, source**2], axis=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from treet.density.univariate import Floats, Mixtures, Rows
 from treet.errors import MissingExtraError, TreetError
 from treet.estimators.critic_pair import batches_of_rows
 from treet.estimators.presets import PRESETS
-from treet.lags import Lags
+from treet.lags import SourcelessLags
 from treet.nn.anchor import LinearAnchor
 from treet.nn.density_critic import ChannelLinear, mixture_terms
 from treet.nn.regimes import log_normal
@@ -72,8 +72,7 @@ class Baseline(ABC):
                 f"{type(self).__name__} takes a target of one channel. Got {recording.n_channels} channels: "
                 "fit one model for each."
             )
-        # There is no source: the target's own newest value stands in for it, and is not looked at.
-        return Windows.of(recording, recording, None, Lags(memory, 1))
+        return Windows.of(None, recording, None, SourcelessLags(memory))
 
 
 class _Network(Baseline):
@@ -104,7 +103,7 @@ class LinearGaussian(_Network):
         self.memory = memory
 
     def _fit(self, windows: Windows) -> None:
-        training, validation, scaler, series = _prepared(windows)
+        training, validation, scaler, series = prepared(windows)
         anchor = LinearAnchor(self.memory, 1)
         anchor.fit(*(batches_of_rows(series, part, SEEN) for part in (training, validation)))
         self.fitted_ = partial(linear_mixture, anchor), scaler
@@ -128,7 +127,7 @@ class MixtureDensityNetwork(_Network):
     def _fit(self, windows: Windows) -> None:
         components = check_whole("components", self.components, 1)
         width = check_whole("width", self.width, 1)
-        training, validation, scaler, series = _prepared(windows)
+        training, validation, scaler, series = prepared(windows)
         seed = np.random.SeedSequence(self.random_state).generate_state(1)[0]
         generator = torch.Generator().manual_seed(int(seed))
         network = _MixtureNetwork(self.memory, components, width, generator)
@@ -189,7 +188,7 @@ class ConditionalKernel(Baseline):
     def _fit(self, windows: Windows) -> None:
         check_whole("neighbours", self.neighbours, 1)
         scaler = Scaler.of(windows, windows.positions)
-        past, present = _standardised(windows, scaler)
+        past, present = standardised(windows, scaler)
         tree = KDTree(past)
         judged = np.unique(np.linspace(0, len(past) - 1, JUDGED).astype(np.int64))
         square, near = self._near(tree, past[judged], 1 + self.neighbours)
@@ -216,7 +215,7 @@ class ConditionalKernel(Baseline):
 
     def _density(self, windows: Windows) -> ConditionalDensity:
         scaler, tree, values, (wide, width) = self.fitted_
-        past, _ = _standardised(windows, scaler)
+        past, _ = standardised(windows, scaler)
         square, near = self._near(tree, past, self.neighbours)
         means = scaler.mean[0] + scaler.std[0] * values[near].T
         stds = np.broadcast_to(scaler.std[0] * width, means.shape)
@@ -228,6 +227,8 @@ class KalmanFilter(Baseline):
     """An autoregressive state of ``order`` seen in noise, fitted by maximum likelihood; sees the whole past.
 
     The state space models of statsmodels (``UnobservedComponents``) do the work: the longest trial is fitted.
+    ``parameters`` are taken as they are where they are given, for a process with mean zero: the variance of
+    the noise, the variance of what drives the state, and its ``order`` coefficients.
     """
 
     memory = 1
@@ -235,14 +236,27 @@ class KalmanFilter(Baseline):
 
     fitted_: tuple[float, Floats]
 
-    def __init__(self, order: int = 1) -> None:
+    def __init__(self, order: int = 1, parameters: Sequence[float] | None = None) -> None:
         self.order = order
+        self.parameters = parameters
 
     def _fit(self, windows: Windows) -> None:
+        if self.parameters is not None:
+            self.fitted_ = 0.0, self._given(self.parameters)
+            return
         values = max(_trials(windows), key=len)
         mean = float(np.nanmean(values))
         found = self._model(values - mean).fit(disp=False)
         self.fitted_ = mean, np.asarray(found.params)
+
+    def _given(self, parameters: Sequence[float]) -> Floats:
+        needed = 2 + check_whole("order", self.order, 1)
+        if len(parameters) != needed or not min(parameters[:2]) > 0:
+            raise TreetError(
+                f"parameters must be two variances above 0 and order={self.order} coefficients. "
+                f"Got {list(parameters)} instead."
+            )
+        return np.asarray(parameters, np.float64)
 
     def _model(self, values: Floats) -> Any:
         order = check_whole("order", self.order, 1)
@@ -261,7 +275,7 @@ class KalmanFilter(Baseline):
         return ConditionalDensity(Alone(mixture), windows)
 
 
-def _prepared(windows: Windows) -> tuple[Tensor, Tensor, Scaler, Series]:
+def prepared(windows: Windows) -> tuple[Tensor, Tensor, Scaler, Series]:
     """Positions to train on and to stop by, the last of the recording, and the standardised series."""
     positions = windows.positions
     cut = len(positions) - max(1, round(VALIDATION_SHARE * len(positions)))
@@ -270,7 +284,7 @@ def _prepared(windows: Windows) -> tuple[Tensor, Tensor, Scaler, Series]:
     return training, validation, scaler, Series(windows, scaler)
 
 
-def _standardised(windows: Windows, scaler: Scaler) -> tuple[Floats, Floats]:
+def standardised(windows: Windows, scaler: Scaler) -> tuple[Floats, Floats]:
     """Pasts (windows, memory) and present values (windows,)."""
     past = (windows.flat_past("target") - scaler.mean[0]) / scaler.std[0]
     return past, (windows.present()[:, 0] - scaler.mean[0]) / scaler.std[0]

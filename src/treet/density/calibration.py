@@ -28,7 +28,8 @@ class Calibration:
     ``pit``        (steps,) or (steps, channels): ``F(y_t | past)``, uniform where the density is right
                    (of several channels each given those before it).
     ``counts``     (bins,) of ``pit`` in equal bins between 0 and 1.
-    ``p_value``    of Kolmogorov and Smirnov's test that ``pit`` is uniform, on every ``spacing``-th step.
+    ``statistic``  of Kolmogorov and Smirnov's test that ``pit`` is uniform, on every ``spacing``-th step;
+                   ``p_value`` is its p-value.
     ``coverage``   by level, the share of central intervals of that level that held the value.
     ``log_score``  the mean of ``log p(y_t | past)`` in nats, with its standard error.
     ``gain``       the log score above that of another density, with its standard error; None without one.
@@ -36,6 +37,7 @@ class Calibration:
 
     pit: Floats
     counts: NDArray[np.int64]
+    statistic: float
     p_value: float
     spacing: int
     coverage: dict[float, float]
@@ -73,10 +75,12 @@ def calibrate(
     gain, gain_error = _gain(density, score, against)
     spacing = _spacing(density, pit.reshape(len(pit), -1))
     distance = np.abs(pit - 0.5)
+    test = kstest(pit[::spacing].ravel(), "uniform")
     return Calibration(
         pit=pit,
         counts=np.histogram(pit, BINS, (0.0, 1.0))[0],
-        p_value=float(kstest(pit[::spacing].ravel(), "uniform").pvalue),
+        statistic=float(test.statistic),
+        p_value=float(test.pvalue),
         spacing=spacing,
         coverage={level: float((distance <= level / 2).mean()) for level in levels},
         log_score=float(score.mean()),

@@ -28,10 +28,12 @@ from treet.windows import Role, Windows
 if TYPE_CHECKING:
     from treet.estimators.neural import CrossFitted
 
-ROLES = {"target": ROLES_Y, "joint": ROLES_XY, "linear": ROLES_Y}
+ROLES = {"target": ROLES_Y, "joint": ROLES_XY, "linear": ROLES_Y, "linear joint": ROLES_XY}
 """What is seen, by what is asked for."""
 
 Terms = tuple[Tensor, Tensor, Tensor]
+Mixture = Callable[[Mapping[str, Tensor], Tensor], Terms]
+"""From the pasts and the present values to log weights, means and stds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class Model:
     ``mixture(pasts, present)`` gives log weights, means and stds, (batch, channels, terms) each.
     """
 
-    mixture: Callable[[Mapping[str, Tensor], Tensor], Terms]
+    mixture: Mixture
     series: Series
     roles: tuple[Role, ...]
     mean: Floats
@@ -50,7 +52,7 @@ class Model:
     @classmethod
     def of(
         cls,
-        mixture: Callable[[Mapping[str, Tensor], Tensor], Terms],
+        mixture: Mixture,
         windows: Windows,
         scaler: Scaler,
         roles: tuple[Role, ...],
@@ -125,20 +127,40 @@ def of_estimator(
 ) -> ConditionalDensity:
     """The conditional densities that a fitted estimator has of a recording: see ``CrossFitted.density``.
 
-    ``at="linear"`` is the linear Gaussian predictor that the critic of the target's own past starts from.
+    ``at="linear"`` is the linear Gaussian predictor that the critic of the target's own past starts from,
+    ``at="linear joint"`` that of the critic which sees the source too.
     """
     check_choice("at", at, ROLES)
     if not hasattr(estimator, "folds_"):
         raise TreetError("This estimator is not fitted. Call fit first, or load a saved one.")
     windows = estimator._windows(source, target, condition, estimator.lags_)
     estimator._check_widths(windows)
-    slots, device = _slots(estimator, windows), estimator._torch_device()
-    if at != "linear" and isinstance(estimator.folds_[0].pair, DrawnPair):
+    scalers = [fold.scaler for fold in estimator.folds_]
+    slots, device = slots_of(windows, scalers, estimator.n_windows_), estimator._torch_device()
+    if isinstance(estimator.folds_[0].pair, DrawnPair) and at != "linear":
+        if at == "linear joint":
+            raise TreetError(
+                "at='linear joint' needs critics that start from a linear predictor of both pasts: the "
+                "estimator 'treet' with preset='default'."
+            )
         found = on_grid(estimator.folds_, windows, slots, at, device)
         return ConditionalDensity(Alone(found), windows)
+    mixtures = [_mixture_of(fold.pair.to(device), at) for fold in estimator.folds_]
+    return averaged(mixtures, scalers, windows, slots, ROLES[at], device)
+
+
+def averaged(
+    mixtures: Sequence[Mixture],
+    scalers: Sequence[Scaler],
+    windows: Windows,
+    slots: Rows,
+    roles: tuple[Role, ...],
+    device: torch.device,
+) -> ConditionalDensity:
+    """The density of one network a fold, each with the scales that it was trained with: see ``Averaged``."""
     models = [
-        Model.of(_mixture_of(fold.pair.to(device), at), windows, fold.scaler, ROLES[at], device)
-        for fold in estimator.folds_
+        Model.of(mixture, windows, scaler, roles, device)
+        for mixture, scaler in zip(mixtures, scalers, strict=True)
     ]
     return ConditionalDensity(alone(Averaged(models, windows.positions, slots)), windows)
 
@@ -150,12 +172,12 @@ def alone(factors: Factors) -> Factors:
     return Alone(factors.factor(0, np.zeros((len(factors), 0))))
 
 
-def _mixture_of(pair: CriticPair, at: str) -> Callable[[Mapping[str, Tensor], Tensor], Terms]:
+def _mixture_of(pair: CriticPair, at: str) -> Mixture:
     if isinstance(pair, DrawnPair):
         return partial(linear_mixture, pair.anchor)
     critics = cast("DensityPair", pair)
-    if at == "linear":
-        return partial(linear_mixture, critics.y.anchor)
+    if at in ("linear", "linear joint"):
+        return partial(linear_mixture, (critics.y if at == "linear" else critics.xy).anchor)
     return (critics.y if at == "target" else critics.xy).mixture
 
 
@@ -165,14 +187,13 @@ def linear_mixture(anchor: LinearAnchor, pasts: Mapping[str, Tensor], present: T
     return torch.zeros_like(mean), mean, anchor.log_std.exp()[:, None].expand_as(mean)
 
 
-def _slots(estimator: CrossFitted, windows: Windows) -> Rows:
+def slots_of(windows: Windows, scalers: Sequence[Scaler], fitted_windows: int) -> Rows:
     """(1, steps): the fold that held each step out, or (folds, steps): all folds for a new recording."""
-    fitted = estimator.folds_
-    if len(windows) == estimator.n_windows_:
-        folds = blocked_folds(windows, len(fitted))
-        if all(_trained_on(windows, fold, one.scaler) for fold, one in zip(folds, fitted, strict=True)):
+    if len(windows) == fitted_windows:
+        folds = blocked_folds(windows, len(scalers))
+        if all(_trained_on(windows, fold, scaler) for fold, scaler in zip(folds, scalers, strict=True)):
             return np.repeat(np.arange(len(folds)), [len(fold.test) for fold in folds])[None]
-    return np.broadcast_to(np.arange(len(fitted))[:, None], (len(fitted), len(windows)))
+    return np.broadcast_to(np.arange(len(scalers))[:, None], (len(scalers), len(windows)))
 
 
 def _trained_on(windows: Windows, fold: Fold, scaler: Scaler) -> bool:

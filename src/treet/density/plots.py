@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -17,6 +19,9 @@ BANDS = (0.95, 0.8, 0.5)
 
 FIRST_STEPS = 200
 """Of the time axis: more, and the bands run together."""
+
+EDGE, POINTS = 1e-3, 400
+"""Of a single density: the probability beyond each end of the curve, and points on it."""
 
 
 def plot_density(density: ConditionalDensity, ax: Axes | None = None, channel: int = 0) -> Axes:
@@ -54,3 +59,27 @@ def _spread(values: Floats, density: ConditionalDensity, time: Rows) -> Floats:
     line = np.full(len(time), np.nan)
     line[density.positions - time[0]] = values
     return line
+
+
+def plot_one(
+    density: ConditionalDensity, quantiles: Sequence[float], time: int, ax: Axes | None = None
+) -> Axes:
+    """The density of a single time step, with its quantiles and what came true."""
+    low, high = (float(density.quantile(level)[0]) for level in (EDGE, 1 - EDGE))
+    y = np.linspace(low, high, POINTS)
+    values = density.pdf(y[:, None])[:, 0]
+    ax = prepared_axes(ax)
+    ax.plot(y, values, color=ESTIMATE, linewidth=1.5, label="density")
+    ax.fill_between(y, 0, values, color=ESTIMATE, alpha=0.14, linewidth=0)
+    levels = ", ".join(percent(level) for level in quantiles)
+    places = density.quantile(np.array(quantiles))[:, 0]
+    heights = density.pdf(places[:, None])[:, 0]
+    ax.vlines(places, 0, heights, color=ESTIMATE, linewidth=1, label=f"quantiles {levels}")
+    ax.axvline(float(density.observed[0]), color=INK, linewidth=1.3, linestyle="--", label="observed")
+    name = density.names[0]
+    ax.set_xlabel(name.replace("$", r"\$"))
+    ax.set_ylabel("density")
+    ax.set_ylim(bottom=0)
+    add_title(ax, f"{name} given the past, at time step {time}")
+    add_legend(ax)
+    return ax

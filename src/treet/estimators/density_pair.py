@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -53,59 +54,38 @@ class DensityPair(CriticPair):
 
     def __init__(self, series: Series, settings: Settings, stages: int = 1) -> None:
         super().__init__(series, settings)
-        self.y = self._critic(series, ROLES_Y)
+        self.y = make_critic(series, ROLES_Y, settings)
         for _ in range(1, stages):
-            self.y = self._critic(series, ROLES_Y, self.y)
-        self.xy = self._critic(series, ROLES_XY, self.y)
-
-    def _critic(
-        self, series: Series, roles: tuple[Role, ...], base: DensityCritic | None = None
-    ) -> DensityCritic:
-        channels = series.values["target"].shape[1]
-        heads, width = self.settings.heads, self.settings.width
-        return DensityCritic(series.shapes(roles), channels, heads=heads, width=width, base=base)
+            self.y = make_critic(series, ROLES_Y, settings, self.y)
+        self.xy = make_critic(series, ROLES_XY, settings, self.y)
 
     def fit(
         self, series: Series, fold: Fold, generator: torch.Generator, label: str, advance: Advance
     ) -> tuple[History, ...]:
-        histories = self._shared_y(series, fold, generator, label, advance)
-        self.xy = self._critic(series, ROLES_XY, self.y).to(series.device)
+        histories = self._shared_y(series, fold, generator, label, lambda share: advance(SHARE * share))
+        self.xy = make_critic(series, ROLES_XY, self.settings, self.y).to(series.device)
         training = _Training(self.xy, series, fold, ROLES_XY)
-        return *histories, training.run(self.settings.schedule, generator, f"critic of XY, {label}", advance)
+        named, rest = f"critic of XY, {label}", 1 - SHARE
+        last = training.run(self.settings.schedule, generator, named, lambda share: advance(rest * share))
+        return *histories, last
 
     def _shared_y(
         self, series: Series, fold: Fold, generator: torch.Generator, label: str, advance: Advance
     ) -> tuple[History, ...]:
         """Trained, or taken from a fit on the same target, with the random numbers where they were then."""
         if self.shared is None:
-            return self._fit_y(series, fold, generator, label, advance)
+            self.y, histories = fit_own_past(series, fold, self.settings, generator, label, advance)
+            return histories
         key = _key_of_y(series, fold, generator)
         if key not in self.shared:
-            histories = self._fit_y(series, fold, generator, label, advance)
-            self.shared[key] = copy.deepcopy(self.y), generator.get_state(), histories
+            y, histories = fit_own_past(series, fold, self.settings, generator, label, advance)
+            self.shared[key] = y, generator.get_state(), histories
         else:
-            y, state, histories = self.shared[key]
-            self.y = copy.deepcopy(y)
-            generator.set_state(state)
-            advance(SHARE)
-        return histories
-
-    def _fit_y(
-        self, series: Series, fold: Fold, generator: torch.Generator, label: str, advance: Advance
-    ) -> tuple[History, ...]:
-        training = _Training(self.y, series, fold, ROLES_Y)
-        schedule = self.settings.schedule
-        histories = [training.run(schedule, generator, f"critic of Y, {label}", advance)]
-        while self.y.chosen == NETWORK and len(histories) < MOST_STAGES:
-            further = self._critic(series, ROLES_Y, self.y).to(series.device)
-            training = _Training(further, series, fold, ROLES_Y, like=self.y)
-            history = training.run(schedule, generator, f"further critic of Y, {label}")
-            if further.chosen != NETWORK:
-                histories[-1] = replace(histories[-1], converged=True)
-                break
-            histories.append(history)
-            self.y = further
-        return tuple(histories)
+            advance(1.0)
+        y, state, histories = self.shared[key]
+        self.y = copy.deepcopy(y)
+        generator.set_state(state)
+        return cast("tuple[History, ...]", histories)
 
     def divergences(
         self, series: Series, positions: Tensor, generator: torch.Generator
@@ -113,6 +93,42 @@ class DensityPair(CriticPair):
         reference = _log_reference(self.settings.reference, self.y.anchor, series, positions)
         y = _scored(self.y, series, positions, ROLES_Y)
         return y - reference, _scored(self.xy, series, positions, ROLES_XY) - reference
+
+
+def make_critic(
+    series: Series, roles: tuple[Role, ...], settings: Settings, base: DensityCritic | None = None
+) -> DensityCritic:
+    """A critic, not trained, that sees the pasts of ``roles`` and has ``base`` as an expert."""
+    channels = series.values["target"].shape[1]
+    heads, width = settings.heads, settings.width
+    return DensityCritic(series.shapes(roles), channels, heads=heads, width=width, base=base)
+
+
+def fit_own_past(
+    series: Series,
+    fold: Fold,
+    settings: Settings,
+    generator: torch.Generator,
+    label: str,
+    advance: Advance,
+) -> tuple[DensityCritic, tuple[History, ...]]:
+    """The critic of Y, trained in stages; ``advance`` is told shares that add up to 1.
+
+    Where a further network was tried and left out the one before has converged, whatever its history says.
+    """
+    critic = make_critic(series, ROLES_Y, settings).to(series.device)
+    training = _Training(critic, series, fold, ROLES_Y)
+    histories = [training.run(settings.schedule, generator, f"critic of Y, {label}", advance)]
+    while critic.chosen == NETWORK and len(histories) < MOST_STAGES:
+        further = make_critic(series, ROLES_Y, settings, critic).to(series.device)
+        training = _Training(further, series, fold, ROLES_Y, like=critic)
+        history = training.run(settings.schedule, generator, f"further critic of Y, {label}")
+        if further.chosen != NETWORK:
+            histories[-1] = replace(histories[-1], converged=True)
+            break
+        histories.append(history)
+        critic = further
+    return critic, tuple(histories)
 
 
 def _key_of_y(series: Series, fold: Fold, generator: torch.Generator) -> bytes:
@@ -167,7 +183,7 @@ class _Training:
         label: str,
         advance: Advance = lambda share: None,
     ) -> History:
-        """Train the network and choose; ``advance`` is told shares that add up to ``SHARE``."""
+        """Train the network and choose; ``advance`` is told shares that add up to 1."""
         self.critic.reset(generator)
         history = train(
             self.critic,
@@ -177,7 +193,7 @@ class _Training:
             schedule,
             generator,
             label,
-            lambda share: advance(SHARE * share),
+            advance,
         )
         self.choose()
         self.critic.requires_grad_(False)

@@ -11,7 +11,9 @@ import numpy as np
 from treet.parallel import Advance, run_together
 from treet.progress import progress
 from treet.statistics.cross_fitting import Fold, blocked_folds, default_folds
-from treet.windows import Windows
+from treet.windows import Role, Windows
+
+DIRECTION: tuple[Role, ...] = ("source", "target")
 
 Result = TypeVar("Result")
 Fit = Callable[[Windows, Fold, int, str, Advance], Result]
@@ -28,7 +30,6 @@ def on_every_fold(
         partial(fit, windows, fold, int(seed), f"fold {number} of {len(folds)}")
         for number, (fold, seed) in enumerate(zip(folds, seeds, strict=True), start=1)
     ]
-    names = windows.names
-    label = f"{', '.join(names['source'])} -> {', '.join(names['target'])}"
-    with progress(label, len(folds)) as advance:
+    names = [", ".join(windows.names[role]) for role in DIRECTION if windows.width(role)]
+    with progress(" -> ".join(names), len(folds)) as advance:
         return run_together(tasks, advance)

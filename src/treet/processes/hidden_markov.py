@@ -17,7 +17,7 @@ from treet.data import Recording, as_recording
 from treet.density.conditional import Alone, ConditionalDensity
 from treet.density.univariate import Floats, Mixtures, OnGrid, Univariate
 from treet.errors import TreetError
-from treet.lags import Lags
+from treet.lags import SourcelessLags
 from treet.processes.base import RandomState, check_random_state
 from treet.processes.dynamics import Dynamics
 from treet.windows import Windows
@@ -151,8 +151,7 @@ class HiddenMarkov:
             raise TreetError(f"target must be y alone, one channel. Got {seen.n_channels} channels instead.")
         if memory is not None:
             memory = check_whole("memory", memory, 0)
-        # There is no source: the target's own newest value stands in for it, and adds nothing.
-        windows = Windows.of(seen, seen, None, Lags(memory or 1, 1))
+        windows = Windows.of(None, seen, None, SourcelessLags(memory or 1))
         found = self._whole_past(windows) if memory is None else self._last_values(windows, memory)
         return ConditionalDensity(Alone(found), windows)
 
