@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import accuracy
+import delays
 import growth
 import intervals
 import methods
 import paper_step
 import peers
+import significance
 from formatting import Section
 from harness import RESULTS, ROOT, Benchmark, Row, say
 from treet.files import write_text
@@ -27,6 +29,8 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 SECTIONS: dict[str, tuple[Benchmark, Callable[[Sequence[Row]], Section]]] = {
     "Accuracy": (accuracy.BENCHMARK, accuracy.section),
     "Intervals": (intervals.BENCHMARK, intervals.section),
+    "Tests of significance": (significance.BENCHMARK, significance.section),
+    "Scan over delays": (delays.BENCHMARK, delays.section),
     "Growth": (growth.BENCHMARK, growth.section),
     "The paper's training step": (paper_step.BENCHMARK, paper_step.section),
     "Estimators": (methods.BENCHMARK, methods.section),
