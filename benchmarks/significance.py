@@ -102,8 +102,8 @@ def section(rows: Sequence[Row]) -> Section:
     text = (
         f"Share of pairs of series with a p-value of at most {ALPHA}. Pairs without coupling: independent "
         "AR(1) processes with the coefficient 0.95; the direction without coupling of the threshold process "
-        "and of the heavy-tailed one; two series with a common driver, given the driver. Pairs with coupling: "
-        "the threshold process with the threshold 1 (0.13 nats) and the linear one (0.126 nats). Histories of "
+        "and of the heavy-tailed one; two series with a common driver, given it. Pairs with coupling: "
+        "the threshold process with the threshold 1 (0.13 nats) and the linear one (0.126). Histories of "
         "five samples.\n\n"
         f"{table(HEADER, _lines(rows))}"
     )
@@ -135,7 +135,7 @@ def _missed(rows: Sequence[Row]) -> list[str]:
 
 BENCHMARK = Benchmark(
     script=__file__,
-    what="How often the tests of significance reject, where there is transfer entropy and where there is none.",
+    what="How often the tests of significance reject, with transfer entropy and without.",
     cases=cases(),
     quick=[_case("surrogate, gaussian", "autocorrelated", 0)],
     measure=measure,
