@@ -16,7 +16,7 @@ from treet.capacity.policy import PolicySchedule
 from treet.cli import main
 from treet.errors import TreetError
 
-QUICK = Schedule(rounds=3, most_rounds=3, batch=8, span=10, final_steps=3)
+QUICK = Schedule(windows=500, most_samples=2, rounds=3, most_rounds=3, batch=8, span=10, final_steps=3)
 KEYS = (
     *("channel", "feedback", "capacity", "std_error", "interval", "exact", "ceiling", "unit"),
     *("memory", "power", "snr_db", "converged", "seconds", "seed"),
@@ -40,6 +40,8 @@ def test_a_result_has_all_it_promises():
     assert found["snr_db"] == pytest.approx(10 * math.log10(2))
     assert result.attention.shape == (1, 4, 3)
     assert result.attention.sum(-1) == pytest.approx(1, abs=1e-5)
+    assert result.influence.shape == (3,)
+    assert found["peak_lag"] in (1, 2)
     assert result.interval[0] < result.value < result.interval[1]
     assert "AWGN" in str(result)
     assert len(result.plot().lines) >= 4
@@ -64,6 +66,14 @@ def test_samples_keep_the_power_and_come_from_the_channel():
     assert np.var(y - x) == pytest.approx(1.0, rel=0.1)
 
 
+def test_the_noise_that_inputs_are_made_of():
+    generator = quick().generator
+    noise, x = generator.noise_and_inputs(500)
+    assert noise.shape == x.shape == (500, 1)
+    assert np.abs(noise).max() < 1
+    assert np.array_equal(x, generator.sample(500)[0])
+
+
 def test_a_peak_is_kept_and_enters_the_exact_value():
     result = quick(peak=1.0)
     assert result.exact == pytest.approx(0.33683, abs=1e-4)
@@ -76,6 +86,13 @@ def test_a_peak_is_kept_and_enters_the_exact_value():
 @pytest.mark.parametrize("generator", ["lstm", "iid"])
 def test_other_generators_run(generator):
     assert math.isfinite(quick(generator=generator).value)
+
+
+def test_the_lstm_critics_of_dine_run():
+    result = quick(critic="dine", peak=1.0)
+    assert math.isfinite(result.value)
+    assert result.attention is None
+    assert result.settings["critic"] == "dine"
 
 
 def test_symbols_run():
@@ -93,6 +110,7 @@ def test_symbols_run():
         (AWGN(), {"memory": 0}, "memory must be"),
         (AWGN(), {"power": -1.0}, "power must be"),
         (AWGN(), {"peak": 0.0}, "peak must be"),
+        (AWGN(), {"critic": "judge"}, "critic must be one of"),
         (AWGN(), {"generator": "gan"}, "generator must be one of"),
         (AWGN(), {"generator": "iid", "feedback": True}, "does not see feedback"),
         (AWGN(), {"schedule": PolicySchedule()}, "schedule must be a Schedule"),

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from treet.capacity.critics import Critics, Moments, OutputDensity, drawn
+from treet.capacity.critics import Critics, OutputDensity, drawn
 from treet.capacity.gaussian import joint_transfer_entropy
 from treet.capacity.gaussian_channels import AWGN, MovingAverage
 from treet.capacity.generator import Generator, Limits
+from treet.capacity.moments import Moments
 from treet.capacity.streams import Streams
 
 MEMORY = 3
@@ -44,6 +45,16 @@ def test_a_density_sees_its_memory_the_present_input_and_earlier_channels():
     gradient = torch.autograd.grad(critic(values)[:, 2].sum(), values)[0]
     seen = gradient.abs().sum((0, 2)) > 0
     assert seen.tolist() == [2 <= t <= 2 + MEMORY for t in range(MEMORY + 6)]
+
+
+def test_an_lstm_sees_the_past_the_present_input_and_no_future():
+    critic = drawn(lambda: OutputDensity(MEMORY, 1, 1, "dine", width=8), seeded())
+    values = torch.randn(4, MEMORY + 6, 2, generator=seeded()).requires_grad_()
+    found = critic(values)
+    assert found.shape == (4, 6)
+    gradient = torch.autograd.grad(found[:, 2].sum(), values)[0]
+    assert (gradient.abs().sum((0, 2)) > 0).tolist() == [t <= 2 + MEMORY for t in range(MEMORY + 6)]
+    assert critic.attention(values) is None
 
 
 def test_the_marginal_density_is_given_outputs_alone():
@@ -96,10 +107,3 @@ def test_a_network_without_a_gain_is_left_out():
     critics.fit_linear(moments)
     critics.choose(torch.randn(64, MEMORY + 40, 2, generator=seeded(1)).cumsum(-1))
     assert not critics.use_networks
-
-
-def test_old_moments_fade():
-    moments = Moments(1, 2, decay=0.5)
-    for value in (1.0, 3.0):
-        moments.update(torch.full((2, 5, 2), value))
-    assert moments.products[0, 1].item() == pytest.approx((0.5 * 1 + 3) / 1.5)

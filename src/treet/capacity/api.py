@@ -13,7 +13,7 @@ import torch
 
 from treet.capacity.ascent import Ascent
 from treet.capacity.channels import Channel
-from treet.capacity.critics import Critics, Made, drawn
+from treet.capacity.critics import CRITICS, CriticKind, Critics, Made, drawn
 from treet.capacity.discrete_channels import FiniteState
 from treet.capacity.evaluation import Evaluation, evaluate
 from treet.capacity.generator import KINDS, NOISES, Generator, Limits
@@ -55,10 +55,11 @@ def channel_capacity(
     power: float | None = None,
     peak: float | None = None,
     *,
+    critic: CriticKind | None = None,
     generator: Literal["transformer", "lstm", "iid"] | None = None,
     noise: Literal["uniform", "gaussian"] | None = None,
     schedule: Schedule | PolicySchedule | None = None,
-    samples: int = 500_000,
+    samples: int = 1_500_000,
     unit: Unit = "nats",
     confidence: float = 0.95,
     random_state: int = 0,
@@ -69,16 +70,17 @@ def channel_capacity(
     ``X`` by gradients through two critics; with ``feedback`` the law may depend on past outputs. ``power``
     bounds ``E|X_t|^2`` (1 where neither it nor a limit on the values is given), ``peak`` every ``|X_t,i|``.
     The value is read from ``samples`` fresh windows by critics trained anew; the generator was chosen without
-    them. ``generator`` is "transformer" (the default), "lstm" or "iid", its ``noise`` "uniform" (the default)
-    or "gaussian".
+    them. ``critic`` is "treet" (attention, the default) or "dine" (an LSTM): the network that looks for what
+    is not linear and Gaussian. ``generator`` is "transformer" (the default), "lstm" or "iid", its ``noise``
+    "uniform" (the default) or "gaussian".
 
     Channels with finite alphabets have a network of the receiver's belief for an input law, which keeps the
-    whole past: ``memory``, ``power``, ``peak``, ``generator`` and ``noise`` do not apply to them.
+    whole past: none of the settings of the input, of its generator and of the critics apply to them.
 
     Reference: Luxembourg, Tsur and Permuter, TREET: TRansfer Entropy Estimation via Transformers (2024).
 
     >>> from treet.capacity.gaussian_channels import AWGN
-    >>> quick = Schedule(rounds=2, most_rounds=2, batch=8, span=8, final_steps=2)
+    >>> quick = Schedule(windows=500, rounds=2, most_rounds=2, batch=8, span=8, final_steps=2)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     found = channel_capacity(AWGN(), memory=2, power=1.0, schedule=quick, samples=1000)
@@ -86,7 +88,8 @@ def channel_capacity(
     (0.3466, (10, 1))
     """
     _check_common(channel, feedback, samples, unit, confidence, random_state)
-    inputs = {"memory": memory, "power": power, "peak": peak, "generator": generator, "noise": noise}
+    inputs: dict[str, Any] = {"memory": memory, "power": power, "peak": peak}
+    inputs |= {"critic": critic, "generator": generator, "noise": noise}
     random = torch.Generator().manual_seed(random_state)
     problem: _Symbols | _Values
     if isinstance(channel, FiniteState):
@@ -120,6 +123,7 @@ def _solve(problem: _Symbols | _Values, samples: int, confidence: float, seed: i
         warnings=notes,
         history=history,
         attention=found.attention,
+        influence=found.influence,
         **problem.facts(samples),
     )
 
@@ -135,9 +139,16 @@ class _Values:
         schedule: object,
         random: torch.Generator,
     ) -> None:
-        given = {"memory": MEMORY, "generator": "transformer", "noise": "uniform"}
+        given: dict[str, Any] = {
+            "memory": MEMORY,
+            "critic": "treet",
+            "generator": "transformer",
+            "noise": "uniform",
+        }
         given |= {name: value for name, value in inputs.items() if value is not None}
         self.memory = check_whole("memory", given["memory"], 1)
+        self.critic: CriticKind = given["critic"]
+        check_choice("critic", self.critic, CRITICS)
         check_choice("generator", given["generator"], KINDS)
         check_choice("noise", given["noise"], NOISES)
         if feedback and given["generator"] == "iid":
@@ -156,19 +167,24 @@ class _Values:
         self.generator = drawn(
             lambda: Generator(*dims, self.limits, feedback=self.feedback, **self.kinds), self.random
         )
-        critics = drawn(lambda: Critics(*dims), self.random)
+        critics = drawn(lambda: Critics(*dims, self.critic), self.random)
         self.search = Search(self.channel, self.generator, critics, self.schedule, self.random)
 
     def evaluate(self, samples: int, advance: Advance) -> Evaluation:
         steps = self.schedule.final_steps
-        return evaluate(self.generator, self.channel, samples, steps, self.random, advance)
+        return evaluate(self.generator, self.channel, samples, steps, self.random, advance, self.critic)
 
     def facts(self, samples: int) -> dict[str, Any]:
         power = self.limits.power
         variance = getattr(self.channel, "variance", None)
         # Under a peak that the channel does not know of its capacity is another one.
         known = self.limits.bounded == (self.channel.input_range is not None)
-        settings = {"generator": self.kinds["kind"], "noise": self.kinds["noise"], "samples": samples}
+        settings: dict[str, Any] = {
+            "critic": self.critic,
+            "generator": self.kinds["kind"],
+            "noise": self.kinds["noise"],
+        }
+        settings["samples"] = samples
         return {
             "exact": self.channel.capacity(power, self.feedback) if known else None,
             "ceiling": self.channel.ceiling(self.memory, power, self.feedback) if known else None,
@@ -180,12 +196,14 @@ class _Values:
         }
 
     def sampler(self) -> Sample:
-        def sample(n: int, seed: int) -> tuple[Floats, Floats]:
+        def sample(n: int, seed: int) -> tuple[Floats, Floats, Floats]:
             streams = Streams(self.generator, self.channel, 1, torch.Generator().manual_seed(seed))
-            values = streams.run(n).values[0, self.memory :].double()
-            return values[:, : self.generator.input_dim].numpy(), values[
-                :, self.generator.input_dim :
-            ].numpy()
+            segment = streams.run(n)
+            noise, values = (
+                part[0, self.memory :].double().numpy() for part in (segment.noise, segment.values)
+            )
+            width = self.generator.input_dim
+            return noise, values[:, :width], values[:, width:]
 
         return sample
 
@@ -230,10 +248,10 @@ class _Symbols:
         }
 
     def sampler(self) -> Sample:
-        def sample(n: int, seed: int) -> tuple[Floats, Floats]:
+        def sample(n: int, seed: int) -> tuple[Floats, Floats, Floats]:
             streams = SymbolStreams(self.policy, self.channel, 1, torch.Generator().manual_seed(seed))
-            symbols = streams.run(n)[0][0].double()
-            return symbols[:, :1].numpy(), symbols[:, 1:].numpy()
+            symbols = streams.run(n)[0][0].double().numpy()
+            return symbols[:, :0], symbols[:, :1], symbols[:, 1:]
 
         return sample
 

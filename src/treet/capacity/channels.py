@@ -49,6 +49,9 @@ class Channel(ABC):
     differentiable: ClassVar[bool] = True
     """Whether the output has a gradient in the input."""
 
+    additive: ClassVar[bool] = False
+    """Whether ``y_t - x_t`` is the same whatever the inputs."""
+
     @property
     def input_dim(self) -> int:
         """How many components ``x_t`` has."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from treet.capacity.ascent import Annealed
+from treet.capacity.moments import Moments
 from treet.nn.attention import FixedPastTransformer
 from treet.nn.density_critic import ChannelLinear
 
 Made = TypeVar("Made")
+CriticKind = Literal["treet", "dine"]
+CRITICS: tuple[CriticKind, ...] = ("treet", "dine")
 
 LOG_2_PI = math.log(2 * math.pi)
 
@@ -22,6 +26,9 @@ RIDGE = 1e-6
 
 FIRST_GATE = -3.0
 """The first log odds of the network's mixture against the linear Gaussian density."""
+
+CRITIC_RATE, MINIBATCH = 3e-3, 16
+"""The largest learning rate of the networks, and the streams in a step of their training."""
 
 LEAST_LOG_SCALE = -5.0
 """Of a component, relative to the residual of the linear prediction."""
@@ -37,26 +44,26 @@ def drawn(make: Callable[[], Made], random: torch.Generator) -> Made:
         return make()
 
 
-class Moments:
-    """Means of products of the values in a window, over many windows, in float64.
+class RecurrentContext(nn.Module):
+    """What is seen of the past, from an LSTM as in DINE, together with the present.
 
-    A window is ``1, v_{t-memory} .. v_t`` with ``v = (x, y)``, oldest first. With ``decay`` below 1 older
-    batches count less: the generator that they came from has changed since.
+    Its state starts at zero at the first value that it is given: the first output is given ``memory`` steps,
+    and later ones as many more as have passed since.
+
+    ``past``     (batch, memory + length - 1, width)
+    ``present``  (batch, length, 1, width)
+    output       (batch, length, 1, width)
     """
 
-    def __init__(self, memory: int, value_dim: int, decay: float) -> None:
-        self.memory, self.decay = memory, decay
-        size = 1 + (memory + 1) * value_dim
-        self.products = torch.zeros(size, size, dtype=torch.float64)
-        self.weight = 0.0
+    def __init__(self, width: int, memory: int) -> None:
+        super().__init__()
+        self.memory = memory
+        self.lstm = nn.LSTM(width, width, batch_first=True)
+        self.joined = nn.Linear(2 * width, width)
 
-    def update(self, values: Tensor) -> None:
-        """Take in all windows of ``values`` (batch, memory + length, value_dim)."""
-        windows = values.detach().unfold(1, self.memory + 1, 1).mT.flatten(2).flatten(0, 1)
-        rows = functional.pad(windows, (1, 0), value=1.0)
-        new = (rows.mT @ rows).to(torch.float64) / len(rows)
-        self.weight = self.decay * self.weight + 1
-        self.products += (new - self.products) / self.weight
+    def forward(self, past: Tensor, present: Tensor) -> Tensor:
+        states = self.lstm(past)[0][:, self.memory - 1 :, None]
+        return cast("Tensor", self.joined(torch.cat([states, present], -1)))
 
 
 class OutputDensity(nn.Module):
@@ -67,8 +74,9 @@ class OutputDensity(nn.Module):
 
         p(y | past) = prod_i ((1 - g_i) N(r_i; 0, 1) + g_i sum_k w_ik N(r_i; m_ik, s_ik^2)) / det L
 
-    where gates, weights, means and scales follow from fixed past causal attention over the past and from
-    the channels before. The logarithm is differentiable in all values, past and present.
+    where gates, weights, means and scales follow from fixed past causal attention over the past, or with
+    ``kind="dine"`` from an LSTM, and from the channels before. The logarithm is differentiable in all values,
+    past and present.
 
     ``values``  (batch, memory + length, value_dim), ``v = (x, y)``, or ``y`` alone for ``input_dim=0``.
     output      (batch, length): given ``memory`` values of the past and, where it is seen, ``x_t``.
@@ -85,6 +93,7 @@ class OutputDensity(nn.Module):
         memory: int,
         input_dim: int,
         output_dim: int,
+        kind: CriticKind = "treet",
         *,
         width: int = 32,
         heads: int = 4,
@@ -102,7 +111,11 @@ class OutputDensity(nn.Module):
         self.register_buffer("spread", torch.ones(value_dim))
         self.of_past = nn.Linear(value_dim, width)
         self.of_present = nn.Linear(max(input_dim, 1), width)
-        self.transformer = FixedPastTransformer(width, heads, memory, 2 * width, layers, lag_bias=True)
+        self.context: FixedPastTransformer | RecurrentContext
+        if kind == "treet":
+            self.context = FixedPastTransformer(width, heads, memory, 2 * width, layers, lag_bias=True)
+        else:
+            self.context = RecurrentContext(width, memory)
         self.hidden = ChannelLinear(output_dim, width + output_dim, width)
         self.last = ChannelLinear(output_dim, width, 3 * components + 1)
         self.use_network = True
@@ -191,7 +204,7 @@ class OutputDensity(nn.Module):
     def _outputs(self, values: Tensor, residual: Tensor) -> Tensor:
         """(batch, length, output_dim, 3 x components + 1): what the network says of each channel."""
         past, present = self._tokens(values)
-        context = self.transformer(past, present)
+        context = self.context(past, present)
         d = self.output_dim
         before = residual[:, :, None] * torch.ones(d, d, device=residual.device).tril(-1)
         inputs = torch.cat([context.expand(-1, -1, d, -1), before], -1)
@@ -206,24 +219,40 @@ class OutputDensity(nn.Module):
             present = torch.zeros_like(standard[:, self.memory :, :1])
         return self.of_past(standard[:, :-1]), self.of_present(present)[:, :, None]
 
-    def attention(self, values: Tensor) -> Tensor:
-        """(layers, batch, length, 1, heads, memory + 1): how much each past value weighs, oldest first."""
-        return self.transformer.weights(*self._tokens(values))
+    def attention(self, values: Tensor) -> Tensor | None:
+        """(layers, batch, length, 1, heads, memory + 1): the weights, oldest first; None for an LSTM."""
+        if isinstance(self.context, RecurrentContext):
+            return None
+        return self.context.weights(*self._tokens(values))
+
+    @torch.enable_grad()
+    def influence(self, values: Tensor) -> Tensor:
+        """(memory + 1,): how strongly the log density reacts to each step of its window, oldest first.
+
+        The root mean square, over the first windows of all streams, of its gradient in standardised values.
+        """
+        windows = values[:, : self.memory + 1].detach().requires_grad_()
+        gradient = torch.autograd.grad(self(windows).sum(), windows)[0]
+        return (gradient * self.spread).square().sum(-1).mean(0).sqrt()
 
 
 class Critics(nn.Module):
     """The density of the output given its past, and given the input as well: TE = E[log p_XY - log p_Y]."""
 
-    def __init__(self, memory: int, input_dim: int, output_dim: int) -> None:
+    def __init__(self, memory: int, input_dim: int, output_dim: int, kind: CriticKind = "treet") -> None:
         super().__init__()
-        self.input_dim = input_dim
-        self.joint = OutputDensity(memory, input_dim, output_dim)
-        self.alone = OutputDensity(memory, 0, output_dim)
+        self.input_dim, self.kind = input_dim, kind
+        self.joint = OutputDensity(memory, input_dim, output_dim, kind)
+        self.alone = OutputDensity(memory, 0, output_dim, kind)
 
     def forward(self, values: Tensor) -> Tensor:
         """(batch, length): local transfer entropy, for ``values`` (batch, memory + length, x and y)."""
         joint, alone = self._both(values)
         return joint - alone
+
+    def linear(self, values: Tensor) -> Tensor:
+        """(batch, length): the same from the linear densities alone."""
+        return self.joint.linear(values) - self.alone.linear(values[..., self.input_dim :])
 
     def loss(self, values: Tensor) -> Tensor:
         """What training the two densities minimises."""
@@ -247,3 +276,11 @@ class Critics(nn.Module):
     def fit_linear(self, moments: Moments) -> None:
         self.joint.fit_linear(moments)
         self.alone.fit_linear(moments)
+
+
+def train_networks(critics: Critics, values: Tensor, steps: int, random: torch.Generator) -> None:
+    """The networks of ``critics``, by ``steps`` minibatches of streams of ``values``."""
+    optimiser = Annealed([(list(critics.parameters()), CRITIC_RATE)], steps)
+    for _ in range(steps):
+        chosen = torch.randint(len(values), (MINIBATCH,), generator=random)
+        optimiser.step(critics.loss(values[chosen]))

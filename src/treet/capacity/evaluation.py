@@ -9,31 +9,27 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from treet.capacity.ascent import Annealed
 from treet.capacity.channels import Channel
-from treet.capacity.critics import Critics, Moments, drawn
+from treet.capacity.critics import CriticKind, Critics, drawn, train_networks
 from treet.capacity.gaussian import input_transfer_entropy, joint_transfer_entropy
 from treet.capacity.gaussian_channels import AWGN, ColouredNoise
 from treet.capacity.generator import Generator
+from treet.capacity.moments import Moments
 from treet.capacity.noise import Floats
-from treet.capacity.optimise import CRITIC_RATE
-from treet.capacity.streams import Streams
+from treet.capacity.streams import Streams, resent
 from treet.errors import TreetError
 from treet.parallel import Advance
 
 STREAMS, SPAN = 512, 100
 """Streams side by side, and how far each is run at a time."""
 
-MINIBATCH = 16
-"""Streams in a step of the critics' training."""
-
-SURE = 1.0
-"""Standard errors by which the measured power stays below its limit."""
+BINDING = 0.99
+"""A power below this share of its limit is not held down by it."""
 
 CALIBRATIONS = (0.1, 1.0)
 """Sequences for each measurement of the power: the first is rough, since the scale all but sets the power."""
 
-SHARES = {"fit": 0.5, "train": 0.4, "choose": 0.1}
+SHARES = {"fit": 1.0, "train": 0.2, "choose": 0.05}
 """Sequences for each purpose, all of them fresh, as a part of those that the value is read from."""
 
 
@@ -44,6 +40,7 @@ class Evaluation:
     ``gaussian``   the transfer entropy of a Gaussian process with the same covariances, for Gaussian noise.
     ``power``      ``E|x|^2`` in the sequences that the value was read from.
     ``attention``  (layers, heads, memory + 1): mean weights of the joint critic, oldest first.
+    ``influence``  (memory + 1,): how strongly its log density reacts to each step, oldest first.
 
     None where there is no such thing.
     """
@@ -53,6 +50,7 @@ class Evaluation:
     gaussian: float | None = None
     power: float | None = None
     attention: Floats | None = None
+    influence: Floats | None = None
 
 
 def evaluate(
@@ -62,6 +60,7 @@ def evaluate(
     steps: int,
     random: torch.Generator,
     advance: Advance = lambda share: None,
+    critic: CriticKind = "treet",
 ) -> Evaluation:
     """Transfer entropy of ``generator`` by critics trained anew in ``steps``, on ``samples`` windows."""
     streams = Streams(generator, channel, STREAMS, random)
@@ -74,31 +73,44 @@ def evaluate(
             yield streams.run(SPAN).values
             advance(1 / total)
 
-    _calibrate(generator, streams, rounds)
-    critics = drawn(lambda: Critics(generator.memory, generator.input_dim, generator.output_dim), random)
+    power = _calibrate(generator, streams, rounds)
+    dims = (generator.memory, generator.input_dim, generator.output_dim)
+    critics = drawn(lambda: Critics(*dims, critic), random)
     moments = Moments(generator.memory, generator.value_dim, decay=1.0)
     for values in segments(parts["fit"]):
         moments.update(values)
     critics.fit_linear(moments)
-    _train(critics, torch.cat(list(segments(parts["train"]))), steps, random)
+    train_networks(critics, torch.cat(list(segments(parts["train"]))), steps, random)
     critics.choose(torch.cat(list(segments(parts["choose"]))))
-    return _read(critics, generator, channel, segments(rounds))
+    price = 0.0
+    if power > BINDING * (generator.limits.power or math.inf):
+        price = _price(critics, generator, channel, streams)
+    return _read(critics, generator, channel, segments(rounds), price)
 
 
-def _calibrate(generator: Generator, streams: Streams, rounds: int) -> None:
-    """Set the scale so that the power keeps its limit with SURE standard errors to spare."""
-    limits = generator.limits
+def _calibrate(generator: Generator, streams: Streams, rounds: int) -> float:
+    """Set the scale so that the power is at its limit, or below; the power."""
+    limits, power = generator.limits, 0.0
     if limits.power is None:
-        return
+        return power
     for share in CALIBRATIONS:
         segments = [streams.run(SPAN).values for _ in range(max(1, round(share * rounds)))]
-        parts = [_power(values, generator) for values in segments]
-        power = torch.stack(parts).mean(0)
-        most = float(power.mean() + SURE * power.std() / math.sqrt(len(power)))
-        if not most > 0 or not math.isfinite(most):
-            raise TreetError(f"The power of the generator is {most:g}: it has diverged. Try another seed.")
-        if most > limits.power or not limits.bounded:
-            generator.scale.mul_(math.sqrt(limits.power / most))
+        power = float(torch.stack([_power(values, generator).mean() for values in segments]).mean())
+        if not power > 0 or not math.isfinite(power):
+            raise TreetError(f"The power of the generator is {power:g}: it has diverged. Try another seed.")
+        if power > limits.power or not limits.bounded:
+            generator.scale.mul_(math.sqrt(limits.power / power))
+            power = limits.power
+    return power
+
+
+def _price(critics: Critics, generator: Generator, channel: Channel, streams: Streams) -> float:
+    """How much the value rises with the logarithm of the power, in nats."""
+    segment = streams.run(generator.memory + SPAN)
+    x = segment.values[:, generator.memory :, : generator.input_dim]
+    factor = torch.ones((), requires_grad=True)
+    value = critics(resent(channel, segment, factor * x)).mean()
+    return float(torch.autograd.grad(value, factor)[0]) / 2
 
 
 def _power(values: Tensor, generator: Generator) -> Tensor:
@@ -106,30 +118,31 @@ def _power(values: Tensor, generator: Generator) -> Tensor:
     return values[:, generator.memory :, : generator.input_dim].square().sum(-1).mean(1)
 
 
-def _train(critics: Critics, values: Tensor, steps: int, random: torch.Generator) -> None:
-    """The networks of ``critics``, by ``steps`` minibatches of streams of ``values``."""
-    optimiser = Annealed([(list(critics.parameters()), CRITIC_RATE)], steps)
-    for _ in range(steps):
-        drawn_streams = torch.randint(len(values), (MINIBATCH,), generator=random)
-        optimiser.step(critics.loss(values[drawn_streams]))
-
-
 @torch.no_grad()
-def _read(critics: Critics, generator: Generator, channel: Channel, segments: Iterator[Tensor]) -> Evaluation:
-    """Means over ``segments`` of the same streams; streams are independent, so that they give the error."""
-    memory = generator.memory
-    local, power, covariance = [], [], []
+def _read(
+    critics: Critics, generator: Generator, channel: Channel, segments: Iterator[Tensor], price: float
+) -> Evaluation:
+    """Means over ``segments`` of the same streams; streams are independent, so that they give the error.
+
+    The power in the segments is not quite its limit. What it is above or below is taken off at its ``price``
+    stream by stream: the value is that at the limit, and its error knows how well the power is known.
+    """
+    local, power = [], []
+    moments = Moments(generator.memory, generator.value_dim, decay=1.0)
     for values in segments:
         local.append(critics(values).mean(1).double())
-        power.append(_power(values, generator).mean())
-        covariance.append(_autocovariances(values, memory))
-    by_stream = torch.stack(local).mean(0)
+        power.append(_power(values, generator).double())
+        moments.update(values)
+    power_by_stream = torch.stack(power).mean(0)
+    by_stream = torch.stack(local).mean(0) - price * (power_by_stream / (generator.limits.power or 1.0) - 1)
+    attention = critics.joint.attention(values)
     return Evaluation(
         value=float(by_stream.mean()),
         std_error=float(by_stream.std()) / math.sqrt(len(by_stream)),
-        gaussian=_gaussian(torch.stack(covariance).mean(0).numpy(), generator, channel),
-        power=float(torch.stack(power).mean()),
-        attention=critics.joint.attention(values).mean((1, 2, 3)).numpy(),
+        gaussian=_gaussian(_autocovariances(moments, generator.value_dim), generator, channel),
+        power=float(power_by_stream.mean()),
+        attention=None if attention is None else attention.mean((1, 2, 3)).numpy(),
+        influence=critics.joint.influence(values).numpy(),
     )
 
 
@@ -143,10 +156,7 @@ def _gaussian(autocovariances: Floats, generator: Generator, channel: Channel) -
     return input_transfer_entropy(autocovariances[:, 0, 0], noise)
 
 
-def _autocovariances(values: Tensor, memory: int) -> Tensor:
-    """(memory + 1, d, d): ``E[v_t v_{t-j}']`` over the windows of ``values`` (batch, memory + length, d)."""
-    values = values.double()
-    now = values[:, memory:].flatten(0, 1)
-    length = values.shape[1] - memory
-    lags = [values[:, memory - j : memory - j + length].flatten(0, 1) for j in range(memory + 1)]
-    return torch.stack([now.mT @ lag for lag in lags]) / len(now)
+def _autocovariances(moments: Moments, value_dim: int) -> Floats:
+    """(memory + 1, d, d): ``E[v_t v_{t-j}']``, the last rows of the products of a window."""
+    rows = moments.products[-value_dim:, 1:].view(value_dim, moments.memory + 1, value_dim)
+    return rows.transpose(0, 1).flip(0).numpy()

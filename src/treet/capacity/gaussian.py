@@ -85,10 +85,11 @@ def input_transfer_entropy(input_autocovariances: ArrayLike, noise_autocovarianc
     x, z = (np.array(values, dtype=np.float64) for values in (input_autocovariances, noise_autocovariances))
     if x.ndim != 1 or x.shape != z.shape or x.size == 0:
         raise TreetError(f"The autocovariances must be two lists of one length. Got {x.shape} and {z.shape}.")
-    return (_log_prediction_error(x + z) - _log_prediction_error(z)) / 2
+    return (log_prediction_error(x + z) - log_prediction_error(z)) / 2
 
 
-def _log_prediction_error(autocovariances: Floats) -> float:
+def log_prediction_error(autocovariances: Floats) -> float:
+    """``log`` of the mean square error of the best prediction from ``l`` past values; lags 0 .. l."""
     factor = np.linalg.cholesky(toeplitz(autocovariances))
     return float(2 * np.log(factor[-1, -1]))
 
@@ -144,7 +145,7 @@ class _Barrier:
             inside = np.linalg.cholesky(toeplitz(r))
         except np.linalg.LinAlgError:
             return -np.inf
-        return _log_prediction_error(r + self.noise) / 2 + mu * float(2 * np.log(np.diag(inside)).sum())
+        return log_prediction_error(r + self.noise) / 2 + mu * float(2 * np.log(np.diag(inside)).sum())
 
     def derivatives(self, r: Floats, mu: float) -> tuple[Floats, Floats]:
         """Gradient (l,) and Hessian (l, l) in ``r_1 .. r_l``."""

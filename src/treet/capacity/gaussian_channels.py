@@ -15,6 +15,7 @@ from torch import Tensor
 
 from treet.capacity.channels import Channel, State, check_input, check_memory, need_power
 from treet.capacity.closed_form import arma_feedback_capacity, awgn_capacity
+from treet.capacity.feedback_ceiling import largest_feedback_transfer_entropy
 from treet.capacity.gaussian import largest_transfer_entropy
 from treet.capacity.mass_points import amplitude_capacity
 from treet.capacity.noise import ArmaNoise, Floats, check_coefficients
@@ -36,6 +37,7 @@ class AWGN(Channel):
 
     name: ClassVar[str] = "awgn"
     summary: ClassVar[str] = "white Gaussian noise, with a limit on the power or the peak"
+    additive: ClassVar[bool] = True
 
     dimension: int = 1
     variance: float = 1.0
@@ -91,6 +93,8 @@ class ColouredNoise(Channel):
     innovations, newest first: (batch, p) and (batch, q).
     """
 
+    additive: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def noise(self) -> ArmaNoise:
@@ -127,9 +131,10 @@ class ColouredNoise(Channel):
         return arma_feedback_capacity(power, ar, ma, self.noise.variance)
 
     def ceiling(self, memory: int, power: float | None = None, feedback: bool = False) -> float | None:
-        """The largest TE(memory) without feedback; with feedback it is not known."""
         memory, power = check_memory(memory), need_power(self, power)
-        return None if feedback else largest_transfer_entropy(self.noise.autocovariances(memory), power)
+        if feedback:
+            return largest_feedback_transfer_entropy(self.noise, memory, power)
+        return largest_transfer_entropy(self.noise.autocovariances(memory), power)
 
 
 def _weighted(past: Tensor, coefficients: Sequence[float]) -> Tensor:

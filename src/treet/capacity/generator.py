@@ -18,7 +18,7 @@ Carry = tuple[Tensor, ...]
 KINDS, NOISES = ("transformer", "lstm", "iid"), ("uniform", "gaussian")
 
 FIRST_SPREAD = 0.01
-"""Of the weights of past noise and outputs before training: not zero, where feedback has a saddle point."""
+"""With feedback, of the weights of past noise and outputs before training: at zero is a saddle point."""
 
 STEPS = 6
 """How many bends the map of the noise can make: the mass points of a bounded input need a few."""
@@ -202,11 +202,13 @@ class Generator(nn.Module):
         self.feedback, self.limits = feedback, limits
         self.map = NoiseMap() if noise == "uniform" else nn.Identity()
         taps = 0 if kind == "iid" else memory
-        self.noise_filter = nn.Parameter(_first_filter(input_dim, input_dim, taps))
+        spread = FIRST_SPREAD if feedback else 0.0
+        self.noise_filter = nn.Parameter(spread * torch.randn(input_dim, input_dim, taps + 1))
         self.noise_filter.data[:, :, -1] = torch.eye(input_dim)
         if feedback:
-            self.feedback_filter = nn.Parameter(_first_filter(input_dim, output_dim, memory - 1))
+            self.feedback_filter = nn.Parameter(spread * torch.randn(input_dim, output_dim, memory))
         seen = self.value_dim if feedback else input_dim
+        self.use_correction = True
         self.correction: Correction
         if kind == "transformer":
             self.correction = TransformerCorrection(memory, seen, input_dim)
@@ -228,8 +230,11 @@ class Generator(nn.Module):
         Where there is no range a Gaussian input is the rule, and critics that have left their networks out
         would not see the map leave it.
         """
-        filters = [self.noise_filter, self.feedback_filter] if self.feedback else [self.noise_filter]
+        filters = self.filters()
         return [*filters, *self.map.parameters()] if self.limits.bounded else filters
+
+    def filters(self) -> list[nn.Parameter]:
+        return [self.noise_filter, self.feedback_filter] if self.feedback else [self.noise_filter]
 
     @property
     def uniform(self) -> bool:
@@ -245,7 +250,9 @@ class Generator(nn.Module):
 
     def forward(self, past: Tensor, noise: Tensor) -> Tensor:
         """All inputs in one pass; ``past`` has no gradient."""
-        raw = self.filtered(noise) + self.correction(self.seen(past), noise[:, self.memory :])
+        raw = self.filtered(noise)
+        if self.use_correction:
+            raw = raw + self.correction(self.seen(past), noise[:, self.memory :])
         if self.feedback:
             raw = raw + _filter(self.echoes(past), self.feedback_filter)
         return self.limits.squash(self.scale * raw)
@@ -265,8 +272,10 @@ class Generator(nn.Module):
 
     def step(self, filtered: Tensor, past: Tensor, noise: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """One step: ``past`` (batch, memory, ..), ``filtered`` and ``noise`` (batch, input_dim)."""
-        corrected, carry = self.correction.step(self.seen(past), noise, carry)
-        raw = filtered + corrected
+        raw = filtered
+        if self.use_correction:
+            corrected, carry = self.correction.step(self.seen(past), noise, carry)
+            raw = raw + corrected
         if self.feedback:
             raw = raw + _filter(self.echoes(past), self.feedback_filter)[:, 0]
         return self.limits.squash(self.scale * raw), carry
@@ -277,11 +286,6 @@ class Generator(nn.Module):
             return
         ratio = self.limits.power / float(x.detach().square().sum(-1).mean())
         self.scale.mul_(ratio ** (rate / 2))
-
-
-def _first_filter(outputs: int, inputs: int, lags: int) -> Tensor:
-    """(outputs, inputs, lags + 1), oldest first: small random weights."""
-    return FIRST_SPREAD * torch.randn(outputs, inputs, lags + 1)
 
 
 def _filter(values: Tensor, weights: Tensor) -> Tensor:

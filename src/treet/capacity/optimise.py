@@ -9,13 +9,17 @@ from torch import Tensor
 
 from treet.capacity.ascent import Annealed, Ascent
 from treet.capacity.channels import Channel
-from treet.capacity.critics import Critics, Moments
+from treet.capacity.critics import CRITIC_RATE, Critics, train_networks
+from treet.capacity.filters import FilterSearch
 from treet.capacity.generator import Generator
+from treet.capacity.moments import Moments
 from treet.capacity.streams import Streams, replay
 from treet.checks import check_number, check_whole
+from treet.parallel import Advance
+from treet.training import History
 
-FILTER_RATE, NETWORK_RATE, CRITIC_RATE = 0.01, 1e-3, 3e-3
-"""Largest learning rates of the generator's filters, of its networks, and of the critics.
+FILTER_RATE, NETWORK_RATE = 0.01, 1e-3
+"""Largest learning rates of the generator's filters and of its networks.
 
 Twice as fast, filters overshoot what the critics, some rounds behind, tell them: a white input of four
 components then loses 2 % of its transfer entropy.
@@ -23,6 +27,9 @@ components then loses 2 % of its transfer entropy.
 
 DECAY = 0.8
 """Of the critics' moments, each round: the generator changes, and older sequences with it."""
+
+USUAL = 31
+"""Weights of the filter of the noise at memory 30, for one component: samples are smaller for more."""
 
 FIRST, CHOICE = 3, 4
 """Rounds' worth of sequences for the first moments, and to decide whether the networks are of use."""
@@ -32,7 +39,10 @@ FIRST, CHOICE = 3, 4
 class Schedule:
     """How long to train a generator.
 
-    ``rounds``        of the first cycle; each cycle is twice as long as the one before.
+    ``windows``       of a sample on which the generator's filters are found, at memory 30 for one component;
+                      fewer where there are more weights to find.
+    ``most_samples``  for the filters; they are judged on the one after that which they were found on.
+    ``rounds``        of the first cycle of the networks; each is twice as long as the one before.
     ``most_rounds``   of all cycles.
     ``critic_steps``  of the critics in a round, to one of the generator: 3 is the paper's 1 in 4.
     ``batch``         streams; a round runs each of them ``memory + span`` steps on.
@@ -40,6 +50,8 @@ class Schedule:
     ``final_steps``   of the critics that are trained anew at the end, for the value that is reported.
     """
 
+    windows: int = 1_000_000
+    most_samples: int = 6
     rounds: int = 120
     most_rounds: int = 840
     critic_steps: int = 3
@@ -49,8 +61,9 @@ class Schedule:
     final_steps: int = 150
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "most_rounds", "critic_steps", "span", "final_steps"):
+        for name in ("windows", "most_samples", "rounds", "most_rounds", "critic_steps", "span"):
             check_whole(name, getattr(self, name), 1)
+        check_whole("final_steps", self.final_steps, 1)
         check_whole("batch", self.batch, max(2, self.critic_steps))
         check_number("tolerance", self.tolerance, above=0)
 
@@ -76,7 +89,37 @@ class Search(Ascent):
         self.channel, self.generator, self.critics = channel, generator, critics
         self.schedule, self.random = schedule, random
         self.length = generator.memory + schedule.span
+
+    def run(self, advance: Advance = lambda share: None) -> History:
+        """First the filters alone, with linear densities; then all, where the output is not Gaussian."""
+        if not self.generator.limits.bounded:
+            self._find_filters()
+            if not self.critics.use_networks:
+                advance(1.0)
+                return self._history()
+        self.generator.use_correction, self.converged = True, False
         self._restart()
+        return super().run(advance)
+
+    def _find_filters(self) -> None:
+        """Leaves the networks of the critics out where they see nothing in what the filters make."""
+        schedule, self.generator.use_correction = self.schedule, False
+        search = FilterSearch(
+            self.generator,
+            self.channel,
+            self.critics,
+            int(schedule.windows * min(1.0, USUAL / self.generator.noise_filter.numel())),
+            schedule.most_samples,
+            schedule.tolerance,
+            self.random,
+        )
+        search.run()
+        self.values, self.converged = search.values, search.converged
+        self.losses = [-value for value in search.values]
+        self._keep()
+        streams = Streams(self.generator, self.channel, CHOICE * schedule.batch, self.random)
+        train_networks(self.critics, streams.run(self.length).values, schedule.final_steps, self.random)
+        self.critics.choose(streams.run(self.length).values)
 
     def _restart(self) -> None:
         """Fresh streams, and the linear parts of the critics from them."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from treet.training import History
 
-Sample = Callable[[int, int], tuple[Floats, Floats]]
+Sample = Callable[[int, int], tuple[Floats, Floats, Floats]]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class TrainedGenerator:
     """The input law that was found.
 
     >>> import numpy as np
-    >>> TrainedGenerator(lambda n, seed: (np.zeros((n, 1)), np.ones((n, 2)))).sample(5)[1].shape
+    >>> generator = TrainedGenerator(lambda n, seed: (np.zeros((n, 1)), np.ones((n, 1)), np.ones((n, 2))))
+    >>> generator.sample(5)[1].shape
     (5, 2)
     """
 
@@ -35,6 +36,13 @@ class TrainedGenerator:
 
     def sample(self, n: int, random_state: int = 0) -> tuple[Floats, Floats]:
         """Inputs (n, input_dim) and the channel's outputs (n, output_dim), one stretch of time."""
+        return self._drawn(n, random_state)[1:]
+
+    def noise_and_inputs(self, n: int, random_state: int = 0) -> tuple[Floats, Floats]:
+        """The generator's noise and the inputs made of it: (n, input_dim) each, one stretch of time."""
+        return self._drawn(n, random_state)[:2]
+
+    def _drawn(self, n: int, random_state: int) -> tuple[Floats, Floats, Floats]:
         return self.draw(check_whole("n", n, 1), check_whole("random_state", random_state, 0))
 
 
@@ -49,6 +57,8 @@ class CapacityResult:
                    the channel adds Gaussian noise: a second opinion that no network had a part in.
     ``attention``  (layers, heads, memory + 1): mean weights of the critic that sees input and output, oldest
                    value first.
+    ``influence``  (memory + 1,): how strongly its log density reacts to each step, oldest first: where the
+                   channel's memory is.
     """
 
     channel: str
@@ -74,6 +84,12 @@ class CapacityResult:
     settings: dict[str, Any] = field(default_factory=dict)
     history: History | None = None
     attention: Floats | None = None
+    influence: Floats | None = None
+
+    @property
+    def peak_lag(self) -> int | None:
+        """The lag of the past step that matters most to the output; None for channels of symbols."""
+        return None if self.influence is None else len(self.influence) - 1 - int(self.influence[:-1].argmax())
 
     def to_unit(self, unit: Unit) -> CapacityResult:
         """The same result in nats or bits."""
@@ -103,6 +119,7 @@ class CapacityResult:
             "power": self.power,
             "peak": self.peak,
             "measured_power": self.measured_power,
+            "peak_lag": self.peak_lag,
             "snr_db": self.snr_db,
             "settings": dict(self.settings),
             "converged": self.converged,

@@ -76,6 +76,14 @@ def replay(generator: Generator, channel: Channel, segment: Segment) -> Tensor:
     the power in this segment, with a gradient through the scale; apart from it they are those of the segment.
     """
     x = generator.limits.normalised(generator(segment.values[:, :-1], segment.noise))
+    return resent(channel, segment, x)
+
+
+def resent(channel: Channel, segment: Segment, x: Tensor) -> Tensor:
+    """(batch, length, input_dim + output_dim): ``x`` and the outputs that ``segment`` would have with it."""
+    if channel.additive:
+        values, width = segment.values[:, -segment.length :], x.shape[2]
+        return torch.cat([x, x + values[..., width:] - values[..., :width]], -1)
     state, outputs = segment.state, []
     for x_t, noise_t in zip(x.unbind(1), segment.channel_noise, strict=True):
         y_t, state = channel.step(x_t, state, noise_t)

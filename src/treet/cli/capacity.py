@@ -54,6 +54,9 @@ SnrDb = Annotated[float | None, option(help="Power over the variance of the nois
 Power = Annotated[float | None, option(help="Limit on the mean square. Default: 1.", panel=INPUT)]
 Peak = Annotated[float | None, option(help="Limit on the size of every value.", panel=INPUT)]
 Memory = Annotated[int | None, option(help="Past values that count. Default: 30.", panel=INPUT)]
+Critic = Annotated[
+    str | None, option(help="treet or dine: attention or an LSTM. Default: treet.", panel=INPUT)
+]
 Kind = Annotated[
     str | None,
     option("--generator", help="transformer, lstm or iid. Default: transformer.", panel=INPUT),
@@ -72,6 +75,7 @@ def capacity(
     power: Power = None,
     peak: Peak = None,
     memory: Memory = None,
+    critic: Critic = None,
     generator: Kind = None,
     unit: Unit = "nats",
     confidence: Confidence = 0.95,
@@ -89,6 +93,7 @@ def capacity(
         feedback,
         _power(made, snr_db, power),
         peak,
+        critic=critic,  # type: ignore[arg-type]  # checked there
         generator=generator,  # type: ignore[arg-type]  # checked there
         unit=unit,  # type: ignore[arg-type]
         confidence=confidence,

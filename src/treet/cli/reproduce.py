@@ -41,6 +41,20 @@ Densities of the paper's hidden Markov process whose state returns after a delay
 
 Each model sees a past just longer than the delay. Writes what the experiment density does.
 """
+CAPACITY = """
+Capacities of Gaussian channels by signal to noise ratio and dimension, with and without feedback; white \
+noise with a limit on the peak, the optical, the trapdoor and the Ising channel.
+
+Writes tables (CSV and Markdown) and pictures to the folder: estimates of three seeds, exact values or \
+bounds, and the published figures beside them. A training takes about a minute; the same command \
+continues an interrupted run.
+"""
+MEMORY = """
+The paper's second table: noise that comes back after 100 steps, by the memory of the estimator.
+
+Writes a table (CSV and Markdown) and pictures to the folder: estimates beside the most that any input has \
+at the memory, the capacity and the published figures, and which lag the estimator found to matter.
+"""
 
 experiments = typer.Typer(help=REPRODUCE, no_args_is_help=True)
 app.add_typer(experiments, name="reproduce")
@@ -125,6 +139,40 @@ def _density(label: str, output: Path, quick: bool, seed: int, part: str | None)
     for one in found.summaries():
         print(f"{one.setting}, {one.model}: {one.excess_kl:.5f} nats above the optimum {one.optimum_kl:.4f}")
     print("\n".join(map(str, write_density(found, output))))
+
+
+@experiments.command(help=CAPACITY)
+def capacity(
+    output: Folder = Path("treet-reproduce"), quick: Quick = False, seed: Seed = 0, part: PartOf = None
+) -> None:
+    from treet.reproduce import capacity as experiment
+    from treet.reproduce.capacity_tables import write_capacities
+
+    chosen = _part(part)
+    found = experiment.capacities(output, quick=quick, seed=seed, part=chosen)
+    if chosen is not None:
+        _say_part(chosen, len(found.rows), output)
+        return
+    points = found.points("gaussian")
+    print(f"{sum(point['within'] for point in points)} of {len(points)} Gaussian points within their limit")
+    print("\n".join(map(str, write_capacities(found, output))))
+
+
+@experiments.command(help=MEMORY)
+def memory(
+    output: Folder = Path("treet-reproduce"), quick: Quick = False, seed: Seed = 0, part: PartOf = None
+) -> None:
+    from treet.reproduce import memory as experiment
+    from treet.reproduce.capacity_tables import write_by_memory
+
+    chosen = _part(part)
+    found = experiment.by_memory(output, quick=quick, seed=seed, part=chosen)
+    if chosen is not None:
+        _say_part(chosen, len(found.rows), output)
+        return
+    within = sum(experiment.judged(row)["within"] for row in found.rows)
+    print(f"{within} of {len(found.rows)} memories within their limit")
+    print("\n".join(map(str, write_by_memory(found, output))))
 
 
 def _part(text: str | None) -> Part | None:
