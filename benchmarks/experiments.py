@@ -1,6 +1,6 @@
 """What the experiments of ``treet reproduce`` found, kept as JSON, and the pages in docs/ made from it.
 
-python benchmarks/experiments.py keep NAME FOLDER --where TEXT
+python benchmarks/experiments.py keep NAME FOLDER --where TEXT [--commit COMMIT]
 python benchmarks/experiments.py pages
 
 ``keep`` takes the outcomes out of the folder that ``treet reproduce NAME -o FOLDER`` was given; nothing is
@@ -13,10 +13,11 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from harness import RESULTS, ROOT, Stamp, say
+from harness import RESULTS, ROOT, commit, say
 from treet.files import write_bytes, write_text
 from treet.reproduce import apnea, te_benchmark
 from treet.reproduce.apnea_pages import write_apnea
@@ -44,14 +45,15 @@ def main() -> None:
     keeping.add_argument("name", choices=EXPERIMENTS)
     keeping.add_argument("folder", type=Path)
     keeping.add_argument("--where", required=True)
+    keeping.add_argument("--commit", default=commit(), help="where it was not measured with this one")
     commands.add_parser("pages", help="write the pages in docs/")
     options = parser.parse_args()
     if options.command == "keep":
-        keep(options.name, options.folder, options.where)
+        keep(options.name, options.folder, options.where, options.commit)
     write_pages(RESULTS, DOCS)
 
 
-def keep(name: str, folder: Path, where: str) -> None:
+def keep(name: str, folder: Path, where: str, measured_with: str) -> None:
     """Write ``NAME.json`` with a row for every case whose outcome is in ``folder``."""
     cases, _ = EXPERIMENTS[name]
     study = Study(folder / STORE)
@@ -59,8 +61,8 @@ def keep(name: str, folder: Path, where: str) -> None:
         study.take_in(path)
     wanted = list(cases())
     rows = [{**case, **found} for case, found in zip(wanted, study.found(wanted, name), strict=True) if found]
-    stamp = Stamp.now()
-    content = {"name": name, "where": where, "cases": len(wanted), "commit": stamp.commit, "date": stamp.date}
+    content = {"name": name, "where": where, "cases": len(wanted), "commit": measured_with}
+    content["date"] = datetime.now(timezone.utc).date().isoformat()
     lines = ",\n    ".join(json.dumps(row) for row in rows)
     head = json.dumps(content, indent=2).removesuffix("\n}")
     write_text(_kept(RESULTS, name), f'{head},\n  "rows": [\n    {lines}\n  ]\n}}\n')
@@ -87,7 +89,7 @@ def pages(results: Path, name: str) -> dict[str, bytes]:
         pictures = {f"images/{path.name}": path.read_bytes() for path in paths if path.suffix == ".png"}
         (page,) = (path.read_text(encoding="utf-8") for path in paths if path.suffix == ".md")
     title, _, body = page.partition("\n")
-    measured = f"{len(kept['rows'])} of {kept['cases']} cases, measured on {kept['where']}; {kept['date']}."
+    measured = f"{len(kept['rows'])} of {kept['cases']} cases, at commit {kept['commit']}: {kept['where']}."
     shown = "\n\n".join(f"![{Path(place).stem}]({place})" for place in pictures)
     origin = f"Written by `python benchmarks/experiments.py pages` from `{_kept(results, name).name}`."
     text = f"{title}\n\n{origin} {measured}\n\n{shown}\n{body}"

@@ -41,6 +41,8 @@ LAZY = {
     ("density.conditional", "density.plots"): "a density draws itself: density.plot()",
     ("density.result", "density.plots"): "a result draws itself: result.plot()",
     ("estimators.neural", "density.fitted"): "a fitted estimator gives densities: estimator.density()",
+    ("capacity.result", "report.capacity"): "a result writes its own page: result.to_html()",
+    ("density.result", "report.density"): "a result writes its own page: result.to_html()",
     ("capacity.picture", "plots"): "a capacity draws itself: result.plot()",
 }
 

@@ -31,13 +31,13 @@ def test_outcomes_are_kept_and_shown(tmp_path, monkeypatch):
     monkeypatch.setattr(te_benchmark, "MEMORIES", (1,))
     (tmp_path / "results").mkdir()
     te_benchmark.te_benchmark(tmp_path / "out", methods=["gaussian"])
-    experiments.keep("te-benchmark", tmp_path / "out", "one machine")
+    experiments.keep("te-benchmark", tmp_path / "out", "one machine", "abc")
     kept = json.loads((tmp_path / "results" / "te_benchmark.json").read_text(encoding="utf-8"))
     assert [row["method"] for row in kept["rows"]] == ["gaussian"] * 7
     assert kept["where"] == "one machine"
     experiments.write_pages(tmp_path / "results", tmp_path / "docs")
     text = (tmp_path / "docs" / "te-benchmark.md").read_text(encoding="utf-8")
     assert text.startswith("# The threshold process by threshold and memory\n\nWritten by `python")
-    assert f"7 of {kept['cases']} cases, measured on one machine" in text
+    assert f"7 of {kept['cases']} cases, at commit abc: one machine." in text
     assert "![te-benchmark](images/te-benchmark.png)" in text
     assert (tmp_path / "docs" / "images" / "te-benchmark.png").exists()

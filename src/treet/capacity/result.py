@@ -141,6 +141,12 @@ class CapacityResult:
 
         return plot_capacity(self, ax)
 
+    def to_html(self, path: str | Path, command: str | None = None) -> None:
+        """Write one self-contained HTML page: the value, the picture, how it was found, how to repeat it."""
+        from treet.report.capacity import write_capacity_report
+
+        write_capacity_report(self, path, command)
+
     def __str__(self) -> str:
         how = "with feedback" if self.feedback else "without feedback"
         low, high = self.interval

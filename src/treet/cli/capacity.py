@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treet.cli.entry import app
-from treet.cli.options import OUTPUT, Confidence, Plot, Seed, Unit, option
+from treet.cli.options import OUTPUT, Confidence, Html, Plot, Seed, Unit, option
 from treet.cli.outputs import check_files, write_all
 from treet.errors import TreetError
 
@@ -66,6 +66,7 @@ Json = Annotated[bool, option("--json", help="Print exactly one JSON object.", p
 
 @app.command(help=CAPACITY, epilog=CAPACITY_EPILOG)
 def capacity(
+    context: typer.Context,
     channel: Named,
     alpha: Alpha = None,
     delay_steps: DelaySteps = None,
@@ -82,8 +83,9 @@ def capacity(
     seed: Seed = 0,
     as_json: Json = False,
     plot: Plot = None,
+    html: Html = None,
 ) -> None:
-    check_files(plot=plot)
+    check_files(plot=plot, html=html)
     from treet.capacity.api import channel_capacity
 
     made = _channel(channel, alpha, delay_steps, dim)
@@ -100,7 +102,10 @@ def capacity(
         random_state=seed,
     )
     print(result.to_json() if as_json else result, flush=True)
-    write_all((plot, lambda path: _draw(result, path)))
+    write_all(
+        (plot, lambda path: _draw(result, path)),
+        (html, lambda path: result.to_html(path, context.obj)),
+    )
 
 
 @app.command()

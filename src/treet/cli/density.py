@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import typer
+
 from treet.cli.entry import app
 from treet.cli.options import (
     OUTPUT,
@@ -16,6 +18,7 @@ from treet.cli.options import (
     Data,
     Delay,
     Device,
+    Html,
     Memory,
     Plot,
     Seed,
@@ -70,6 +73,7 @@ class Moment(NamedTuple):
 
 @app.command(help=DENSITY, epilog=DENSITY_EPILOG)
 def density(
+    context: typer.Context,
     data: Data,
     target: One,
     output: Output,
@@ -86,10 +90,11 @@ def density(
     quantiles: Quantiles = "0.05,0.5,0.95",
     at: At = None,
     plot: Plot = None,
+    html: Html = None,
     as_json: Json = False,
 ) -> None:
     moment, levels = _moment(at), _levels(quantiles)
-    check_files(data=data, output=output, plot=plot)
+    check_files(data=data, output=output, plot=plot, html=html)
     from treet.density.api import conditional_density
     from treet.density.result import check_step
     from treet.readers import read_table
@@ -116,6 +121,7 @@ def density(
     write_all(
         (output, lambda path: write_table(found.to_frame(), path)),
         (plot, lambda path: _draw(found, moment, path)),
+        (html, lambda path: found.to_html(path, context.obj)),
     )
 
 

@@ -161,6 +161,12 @@ class DensityResult:
             return plot_density(self.density, ax)
         return plot_one(self.at(time, trial), self.quantiles, time, ax)
 
+    def to_html(self, path: str | Path, command: str | None = None) -> None:
+        """Write one self-contained HTML page: the value, the picture, how it was found, how to repeat it."""
+        from treet.report.density import write_density_report
+
+        write_density_report(self, path, command)
+
     def __str__(self) -> str:
         found, band = self.calibration, self.band
         line = f"{self.target} given the {self.past}  "
