@@ -19,8 +19,9 @@ from typing import Any
 
 from harness import RESULTS, ROOT, commit, say
 from treet.files import write_bytes, write_text
-from treet.reproduce import apnea, te_benchmark
+from treet.reproduce import apnea, capacity, memory, te_benchmark
 from treet.reproduce.apnea_pages import write_apnea
+from treet.reproduce.capacity_tables import write_by_memory, write_capacities
 from treet.reproduce.runs import STORE, STORES, Row
 from treet.reproduce.tables import write_te_benchmark
 from treet.study import Study
@@ -32,6 +33,14 @@ EXPERIMENTS: Mapping[str, tuple[Callable[[], Sequence[Mapping[str, Any]]], Write
     te_benchmark.LABEL: (
         te_benchmark.cases,
         lambda rows, folder: write_te_benchmark(te_benchmark.TeBenchmark(tuple(rows)), folder),
+    ),
+    capacity.LABEL: (
+        capacity.cases,
+        lambda rows, folder: write_capacities(capacity.Capacities(tuple(rows)), folder),
+    ),
+    memory.LABEL: (
+        memory.cases,
+        lambda rows, folder: write_by_memory(memory.ByMemory(tuple(rows)), folder),
     ),
     apnea.LABEL: (apnea.cases, write_apnea),
 }
