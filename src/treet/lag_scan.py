@@ -19,7 +19,7 @@ from treet.estimators.base import TransferEntropyEstimator
 from treet.estimators.registry import make
 from treet.files import write_text
 from treet.lags import Lags
-from treet.results import Unit, percent
+from treet.results import Unit, direction, percent
 from treet.statistics.significance import check_test, fit_and_test
 from treet.study import Study, data_digest
 from treet.windows import Windows
@@ -74,8 +74,7 @@ class ScanResult:
     @property
     def direction(self) -> str:
         """``source -> target``, and what it is conditional on."""
-        words = f"{', '.join(self.source)} -> {', '.join(self.target)}"
-        return f"{words} | {', '.join(self.condition)}" if self.condition else words
+        return direction(self.source, self.target, self.condition)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a cell: the lags, then value, error, interval, p-value and how it was found."""
@@ -197,7 +196,7 @@ def scan(
     known = _description(fitter, roles) | {"least_span": least_span, "test": test}
     cases = [{"lags": asdict(lags)} | known for lags in grid]
     sources, targets, conditions = roles
-    label = f"scan of {', '.join(sources.names)} -> {', '.join(targets.names)}"
+    label = f"scan of {direction(sources.names, targets.names)}"
     outcomes = Study(resume).run(cases, outcome, label)
     return ScanResult(
         source=sources.names,

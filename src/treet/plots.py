@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from treet.errors import TreetError
 from treet.files import write_bytes
-from treet.results import TransferEntropyResult, percent
+from treet.results import TransferEntropyResult, direction, percent
 
 if TYPE_CHECKING:
     from treet.data import Recording
+    from treet.lag_scan import ScanResult
     from treet.training import History
 
 Floats = NDArray[np.float64]
@@ -62,7 +63,7 @@ def plot_result(result: TransferEntropyResult, ax: Axes | None = None) -> Axes:
     _draw_value(ax, result)
     ax.set_xlabel("time step" + (" (trials one after another)" if len(result.local) > 1 else ""))
     ax.set_ylabel(f"local transfer entropy ({result.unit})")
-    add_title(ax, _direction(result))
+    add_title(ax, short_direction(result))
     ax.margins(x=0.01)
     add_legend(ax)
     return ax
@@ -76,7 +77,9 @@ def plot_both(results: Sequence[TransferEntropyResult], ax: Axes | None = None) 
     for row, result in enumerate(results):
         _draw_row(ax, row, result)
     ax.axvline(0, color=MUTED, linewidth=1)
-    ax.set_yticks(range(len(results)), labels=[_lines(_direction(result), ROW_LETTERS) for result in results])
+    ax.set_yticks(
+        range(len(results)), labels=[_lines(short_direction(result), ROW_LETTERS) for result in results]
+    )
     ax.set_ylim(len(results) - 0.4, -0.6)
     ax.margins(x=0.12)
     ax.grid(visible=False, axis="y")
@@ -98,7 +101,7 @@ def plot_history(result: TransferEntropyResult, ax: Axes | None = None) -> Axes:
         _draw_history(ax, history, networks.index(_network(history)))
     ax.set_xlabel("training step")
     ax.set_ylabel("loss (nats)")
-    add_title(ax, f"Training for {_direction(result)}")
+    add_title(ax, f"Training for {short_direction(result)}")
     add_legend(ax)
     return ax
 
@@ -194,10 +197,9 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _direction(result: TransferEntropyResult) -> str:
+def short_direction(result: TransferEntropyResult | ScanResult) -> str:
     """``source -> target | condition``, with long lists of names shortened."""
-    words = f"{listed(result.source)} -> {listed(result.target)}"
-    return f"{words} | {listed(result.condition)}" if result.condition else words
+    return direction(result.source, result.target, result.condition, listed)
 
 
 def listed(names: Sequence[str]) -> str:

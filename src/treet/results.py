@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,6 +33,29 @@ def check_unit(unit: str) -> None:
 def percent(confidence: float) -> str:
     """``95%`` for 0.95, ``99.9%`` for 0.999."""
     return f"{100 * confidence:.6g}%"
+
+
+def direction(
+    source: Sequence[str],
+    target: Sequence[str],
+    condition: Sequence[str] = (),
+    listed: Callable[[Sequence[str]], str] = ", ".join,
+) -> str:
+    """``source -> target | condition``, each list of names as ``listed`` writes it.
+
+    >>> direction(["a", "b"], ["c"], ["d"])
+    'a, b -> c | d'
+    """
+    words = f"{listed(source)} -> {listed(target)}"
+    return f"{words} | {listed(condition)}" if condition else words
+
+
+def json_text(values: dict[str, Any], path: str | Path | None) -> str:
+    """``values`` as JSON text, also written to ``path`` where one is given."""
+    text = json.dumps(plain(values), indent=2, allow_nan=False, default=str)
+    if path is not None:
+        write_text(path, text + "\n")
+    return text
 
 
 @dataclass(frozen=True)
@@ -70,8 +94,7 @@ class TransferEntropyResult:
     @property
     def direction(self) -> str:
         """``source -> target``, and what it is conditional on."""
-        words = f"{', '.join(self.source)} -> {', '.join(self.target)}"
-        return f"{words} | {', '.join(self.condition)}" if self.condition else words
+        return direction(self.source, self.target, self.condition)
 
     def to_unit(self, unit: Unit) -> TransferEntropyResult:
         """The same result in nats or bits."""
@@ -124,10 +147,7 @@ class TransferEntropyResult:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The numbers as JSON text, also written to ``path`` where one is given."""
-        text = json.dumps(plain(self.to_dict()), indent=2, allow_nan=False, default=str)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
+        return json_text(self.to_dict(), path)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each time step: trial, time, local_te; methods without local values give none."""

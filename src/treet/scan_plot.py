@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from treet.errors import TreetError
-from treet.plots import INK, LOOKS, MUTED, add_legend, add_title, listed, prepared_axes
+from treet.plots import INK, LOOKS, MUTED, add_legend, add_title, prepared_axes, short_direction
 from treet.results import percent
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def plot_scans(results: Sequence[ScanResult], ax: Axes | None = None) -> Axes:
         _draw_best(ax, result, along, last=result is results[-1])
     ax.set_xlabel(f"{_words(along)} (time steps)")
     ax.set_ylabel(f"transfer entropy ({results[0].unit})")
-    add_title(ax, " and ".join(dict.fromkeys(_direction(result) for result in results)))
+    add_title(ax, " and ".join(dict.fromkeys(short_direction(result) for result in results)))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     add_legend(ax)
     return ax
@@ -64,16 +64,11 @@ def scan_lines(results: Sequence[ScanResult]) -> dict[str, list[ScanCell]]:
     for result in results:
         for cell in result.cells:
             words = [f"{_words(name)} {getattr(cell.lags, name)}" for name in others]
-            label = ", ".join([*([_direction(result)] if len(results) > 1 else []), *words])
+            label = ", ".join([*([short_direction(result)] if len(results) > 1 else []), *words])
             lines.setdefault(label or "transfer entropy", []).append(cell)
     for cells in lines.values():
         cells.sort(key=lambda cell: int(getattr(cell.lags, along)))
     return lines
-
-
-def _direction(result: ScanResult) -> str:
-    names = f"{listed(result.source)} -> {listed(result.target)}"
-    return f"{names} | {listed(result.condition)}" if result.condition else names
 
 
 def _words(name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from treet.capacity.noise import Floats
 from treet.checks import check_whole
-from treet.files import write_text
-from treet.results import NATS_PER, Unit, check_unit, percent
+from treet.results import NATS_PER, Unit, check_unit, json_text, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,10 +127,7 @@ class CapacityResult:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The numbers as JSON text, also written to ``path`` where one is given."""
-        text = json.dumps(_finite(self.to_dict()), indent=2, allow_nan=False)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
+        return json_text(self.to_dict(), path)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The value in the course of the training, with the exact capacity and the ceiling."""
@@ -166,9 +160,3 @@ class CapacityResult:
         if self.peak is not None:
             words.append(f"peak {self.peak:.4g}")
         return [*words, f"{self.seconds:.0f} s"]
-
-
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """What is not a finite number becomes null."""
-    lost = {key for key, value in values.items() if isinstance(value, float) and not math.isfinite(value)}
-    return {key: None if key in lost else value for key, value in values.items()}

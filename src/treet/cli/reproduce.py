@@ -11,7 +11,9 @@ from treet.cli.entry import app
 from treet.cli.options import Folder, Seed, option
 
 if TYPE_CHECKING:
-    from treet.reproduce.runs import Part
+    from collections.abc import Sequence
+
+    from treet.reproduce.runs import Part, Row
 
 REPRODUCE = "Run an experiment of the paper again; an interrupted run continues where it was."
 TE_BENCHMARK = """
@@ -82,8 +84,7 @@ def te_benchmark(
 
     chosen = _part(part)
     found = experiment.te_benchmark(output, quick=quick, methods=methods, seed=seed, part=chosen)
-    if chosen is not None:
-        _say_part(chosen, len(found.rows), output)
+    if _said_part(chosen, found.rows, output):
         return
     for method in found.methods:
         rows = found.of(method)
@@ -104,8 +105,7 @@ def apnea(
 
     chosen = _part(part)
     rows = experiment.apnea(output, quick=quick, seed=seed, part=chosen)
-    if chosen is not None:
-        _say_part(chosen, len(rows), output)
+    if _said_part(chosen, rows, output):
         return
     for estimator in dict.fromkeys(row["estimator"] for row in experiment.of_part(rows, "history")):
         apart = experiment.separated(rows, estimator)
@@ -133,8 +133,7 @@ def _density(label: str, output: Path, quick: bool, seed: int, part: str | None)
 
     chosen = _part(part)
     found = density_benchmark(label, output, quick=quick, seed=seed, part=chosen)
-    if chosen is not None:
-        _say_part(chosen, len(found.rows), output)
+    if _said_part(chosen, found.rows, output):
         return
     for one in found.summaries():
         print(f"{one.setting}, {one.model}: {one.excess_kl:.5f} nats above the optimum {one.optimum_kl:.4f}")
@@ -150,8 +149,7 @@ def capacity(
 
     chosen = _part(part)
     found = experiment.capacities(output, quick=quick, seed=seed, part=chosen)
-    if chosen is not None:
-        _say_part(chosen, len(found.rows), output)
+    if _said_part(chosen, found.rows, output):
         return
     points = found.points("gaussian")
     print(f"{sum(point['within'] for point in points)} of {len(points)} Gaussian points within their limit")
@@ -167,8 +165,7 @@ def memory(
 
     chosen = _part(part)
     found = experiment.by_memory(output, quick=quick, seed=seed, part=chosen)
-    if chosen is not None:
-        _say_part(chosen, len(found.rows), output)
+    if _said_part(chosen, found.rows, output):
         return
     within = sum(experiment.judged(row)["within"] for row in found.rows)
     print(f"{within} of {len(found.rows)} memories within their limit")
@@ -181,6 +178,10 @@ def _part(text: str | None) -> Part | None:
     return None if text is None else Part.parse(text)
 
 
-def _say_part(part: Part, count: int, folder: Path) -> None:
-    print(f"{count} results in {folder / part.store}")
+def _said_part(part: Part | None, rows: Sequence[Row], folder: Path) -> bool:
+    """Whether only a part was computed, which has no page of its own; says then where it is."""
+    if part is None:
+        return False
+    print(f"{len(rows)} results in {folder / part.store}")
     print("With the files of all parts in this folder, the command without --part puts them together.")
+    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +14,8 @@ from treet.density.calibration import Calibration
 from treet.density.conditional import ConditionalDensity
 from treet.density.univariate import Floats
 from treet.errors import TreetError
-from treet.files import write_text
 from treet.lags import Lags
-from treet.results import percent, plain
+from treet.results import json_text, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,10 +146,7 @@ class DensityResult:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The summary as JSON text, also written to ``path`` where one is given."""
-        text = json.dumps(plain(self.to_dict()), indent=2, allow_nan=False, default=str)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
+        return json_text(self.to_dict(), path)
 
     def plot(self, ax: Axes | None = None, time: int | None = None, trial: int = 0) -> Axes:
         """A fan chart of the first time steps, or the density at one ``time`` step of a ``trial``."""
